@@ -1,0 +1,98 @@
+"""One tree of exceptions. Each says what is wrong, where, and what to do about it."""
+
+from __future__ import annotations
+
+
+class FsmcError(Exception):
+    """Base of every error that fsmc raises on purpose.
+
+    >>> issubclass(PatternSyntaxError, FsmcError)
+    True
+    """
+
+
+class PatternSyntaxError(FsmcError, ValueError):
+    """A pattern cannot be read. Carries ``pattern`` and ``span`` (start, end; code points) and draws a caret.
+
+    >>> print(PatternSyntaxError("repeat bounds are reversed", "a{5,2}", (1, 6)))
+    repeat bounds are reversed, at position 1
+      a{5,2}
+       ^^^^^
+    """
+
+    def __init__(self, message: str, pattern: str, span: tuple[int, int], hint: str = "") -> None:
+        self.message, self.pattern, self.span, self.hint = message, pattern, span, hint
+        super().__init__(message, pattern, span, hint)
+
+    def __str__(self) -> str:
+        start, end = self.span
+        before, _, rest = self.pattern[:start].rpartition("\n")
+        line_start = start - len(rest)
+        line = self.pattern[line_start:].split("\n", 1)[0]
+        number = before.count("\n") + 2 if before or self.pattern[:start].endswith("\n") else 1
+        where = f"at position {start}" if "\n" not in self.pattern else f"at position {start} (line {number})"
+        width = max(1, min(end, line_start + len(line)) - start)
+        if len(line) > 100:  # a window around the place, so that a 1 MB pattern prints as one short line
+            shift = max(0, len(rest) - 40)
+            line, rest = ("…" + line[shift + 1 : shift + 100]) if shift else line[:100], rest[shift:]
+            width = min(width, 60)
+        text = f"{self.message}, {where}\n  {line}\n  {' ' * len(rest)}{'^' * width}"
+        return f"{text}\n  {self.hint}" if self.hint else text
+
+
+class UnsupportedPatternError(PatternSyntaxError):
+    """The pattern is well-formed but uses what no finite-state machine can do (or what changes the language silently).
+
+    >>> raise UnsupportedPatternError("back-references are not regular", r"(a)\\1", (3, 5))
+    Traceback (most recent call last):
+    ...
+    fsmc.compiler.errors.UnsupportedPatternError: back-references are not regular, at position 3
+      (a)\\1
+         ^^
+    """
+
+
+class EmptyLanguageError(FsmcError, ValueError):
+    """The constraint matches no text at all, so that nothing could ever be generated.
+
+    >>> raise EmptyLanguageError("pattern 'a(?!a)a' matches nothing")
+    Traceback (most recent call last):
+    ...
+    fsmc.compiler.errors.EmptyLanguageError: pattern 'a(?!a)a' matches nothing
+    """
+
+
+class LimitExceeded(FsmcError):
+    """A bound on states, memory, time or depth was reached; ``limit`` and ``reached`` are in the bound's own unit.
+
+    >>> raise LimitExceeded("max_states", 1000, 1001, "raise the limit or simplify the pattern")
+    Traceback (most recent call last):
+    ...
+    fsmc.compiler.errors.LimitExceeded: max_states=1000 exceeded (reached 1001): raise the limit or simplify the pattern
+    """
+
+    def __init__(self, name: str, limit: float, reached: float, hint: str = "") -> None:
+        self.name, self.limit, self.reached, self.hint = name, limit, reached, hint
+        super().__init__(name, limit, reached, hint)
+
+    def __str__(self) -> str:
+        text = f"{self.name}={self.limit:g} exceeded (reached {self.reached:g})" if isinstance(self.limit, float) else (
+            f"{self.name}={self.limit} exceeded (reached {self.reached})"
+        )
+        return f"{text}: {self.hint}" if self.hint else text
+
+
+class MachineError(FsmcError, ValueError):
+    """Arrays given as a machine do not describe one (shape, dtype, a target out of range)."""
+
+
+class VocabularyError(FsmcError, ValueError):
+    """A tokenizer file or token list cannot be turned into a vocabulary; the message names the file and the place."""
+
+
+class IndexFileError(FsmcError, ValueError):
+    """An index file is truncated, damaged, of another format version, or made for another vocabulary."""
+
+
+class TokenRejected(FsmcError, ValueError):
+    """A token (or text) that the constraint does not allow was forced on a matcher."""

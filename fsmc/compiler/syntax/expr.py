@@ -1,0 +1,76 @@
+"""The syntax tree of a regular language: eight frozen nodes, from which everything else is built.
+
+Front ends desugar into these: ``a?`` is ``Repeat(a, 0, 1)``, ``\\b`` is an alternation of two pairs of looks, ``.`` is
+a character class. A tree says nothing about bytes; the NFA construction turns classes into UTF-8.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fsmc.compiler.syntax.charclass import CharClass
+
+
+@dataclass(frozen=True, slots=True)
+class Expr:
+    """Base of the nodes. Nodes are values: equal trees compare equal.
+
+    >>> EPSILON == Concat(())
+    True
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class Chars(Expr):
+    """One character out of a class. The empty class matches nothing."""
+
+    chars: CharClass
+
+
+@dataclass(frozen=True, slots=True)
+class Concat(Expr):
+    """The parts, one after the other; no parts is the empty string."""
+
+    parts: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Alternate(Expr):
+    """Any one of the branches; no branches matches nothing."""
+
+    branches: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat(Expr):
+    """``minimum`` to ``maximum`` copies of the body; ``maximum`` None is no bound. 0 <= minimum <= maximum."""
+
+    body: Expr
+    minimum: int
+    maximum: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Look(Expr):
+    """Zero-width: the text from here on starts with (``ahead``), or the text up to here ends with, a match of the body.
+
+    ``negated`` looks hold where the body does not match. Only the text is looked at, so a look may stand anywhere.
+    """
+
+    body: Expr
+    ahead: bool
+    negated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TextStart(Expr):
+    """Zero-width: holds at the start of the whole text (``\\A``)."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextEnd(Expr):
+    """Zero-width: holds at the end of the whole text (``\\Z``)."""
+
+
+EPSILON = Concat(())
+NOTHING = Alternate(())

@@ -1,0 +1,97 @@
+"""One decorator for every numba kernel: compiled once per machine, kept on disk, announced while it happens.
+
+numba looks for a place to keep compiled code in ``NUMBA_CACHE_DIR``, then beside the source file, then in the user's
+cache folder. Where none of them can be written it raises while the decorator runs, which would make *importing* fsmc
+fail; such kernels go on without a disk cache instead.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+import numba
+from numba.core import event
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+KERNELS: dict[str, Any] = {}
+"""Every kernel decorated so far, by ``module.name``."""
+
+
+def kernel(function: _F) -> _F:
+    """Compile ``function`` with numba on its first call: no Python objects, GIL released, cached on disk.
+
+    >>> import numpy as np
+    >>> from fsmc.jit import kernel
+    >>> @kernel
+    ... def total(numbers):
+    ...     s = 0
+    ...     for x in numbers:
+    ...         s += x
+    ...     return s
+    >>> total.py_func(np.arange(4))
+    np.int64(6)
+    """
+    try:
+        dispatcher = numba.njit(cache=True, nogil=True)(function)
+    except RuntimeError:  # no writable cache folder anywhere: compile again in each process
+        dispatcher = numba.njit(nogil=True)(function)
+    KERNELS[f"{function.__module__}.{function.__qualname__}"] = dispatcher
+    return dispatcher  # type: ignore[no-any-return]
+
+
+class _CompileListener(event.Listener):  # type: ignore[misc]
+    """Calls ``report(name)`` whenever one of our kernels is really compiled (not loaded from the cache)."""
+
+    def __init__(self, report: Callable[[str], None]) -> None:
+        self.report = report
+
+    def on_start(self, ev: Any) -> None:
+        function = ev.data["dispatcher"].py_func
+        name = f"{function.__module__}.{function.__qualname__}"
+        if name in KERNELS:
+            self.report(name)
+
+    def on_end(self, ev: Any) -> None:
+        pass
+
+
+@contextlib.contextmanager
+def on_compile(report: Callable[[str], None]) -> Iterator[None]:
+    """While the block runs, call ``report(kernel name)`` for each kernel that numba starts to compile.
+
+    >>> with on_compile(print):
+    ...     pass
+    """
+    global _announce
+    previous, _announce = _announce, report
+    try:
+        yield
+    finally:
+        _announce = previous
+
+
+def _print_progress(name: str) -> None:
+    """The default report: one growing line on a terminal, one line in a log, nothing with FSMC_QUIET set."""
+    global _n_compiled
+    _n_compiled += 1
+    if os.environ.get("FSMC_QUIET") or sys.stderr is None:
+        return
+    if sys.stderr.isatty():
+        short = name.rsplit(".", 1)[-1].lstrip("_")
+        sys.stderr.write(f"\r\x1b[Kfsmc: compiling kernels, once per machine: {_n_compiled} of up to {len(KERNELS)} ({short})")
+        if _n_compiled >= len(KERNELS):
+            sys.stderr.write("\n")
+        sys.stderr.flush()
+    elif _n_compiled == 1:
+        sys.stderr.write("fsmc: compiling kernels, once per machine (some seconds)\n")
+        sys.stderr.flush()
+
+
+_n_compiled = 0
+_announce: Callable[[str], None] = _print_progress
+event.register("numba:compile", _CompileListener(lambda name: _announce(name)))
