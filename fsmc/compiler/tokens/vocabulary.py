@@ -1,0 +1,144 @@
+"""The vocabulary of a model as byte strings: what each token id adds to the text, and which ids are never text."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from fsmc.compiler.errors import VocabularyError
+
+MAX_VOCABULARY_SIZE = 1 << 24
+"""Ids from here on are refused as damage: the largest vocabularies in use have under 300,000 tokens, and one stray id
+of 10**12 in a file would otherwise ask for terabytes of offsets."""
+
+
+@dataclass(frozen=True, eq=False)
+class Vocabulary:
+    """Token id → bytes. Special tokens (all EOS ids among them), holes and padding have no bytes, and are never text.
+
+    token_bytes: uint8[total], the bytes of all tokens one after the other, in the order of their ids.
+    token_offsets: int64[size + 1]; token i is ``token_bytes[token_offsets[i]:token_offsets[i + 1]]``.
+    eos_token_ids: the ids that end a text, ascending. special_token_ids: every id that steers the model instead of
+    being text, ascending; it contains the EOS ids.
+
+    Several ids may have the same bytes. ``size`` may exceed the tokenizer's own size: models pad their logits.
+
+    >>> vocabulary = Vocabulary.from_tokens([b"yes", b" no", b"", b"</s>"], eos_token_ids=[3], vocab_size=8)
+    >>> vocabulary.size, vocabulary.token(1), vocabulary.token(3), vocabulary.token(7)
+    (8, b' no', b'', b'')
+    """
+
+    token_bytes: npt.NDArray[np.uint8]
+    token_offsets: npt.NDArray[np.int64]
+    eos_token_ids: tuple[int, ...]
+    special_token_ids: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        data, offsets = self.token_bytes, self.token_offsets
+        if data.dtype != np.uint8 or data.ndim != 1 or offsets.dtype != np.int64 or offsets.ndim != 1:
+            raise VocabularyError("token_bytes must be uint8[total] and token_offsets int64[size + 1]")
+        if not 1 <= offsets.size <= MAX_VOCABULARY_SIZE + 1:
+            raise VocabularyError(f"a vocabulary has between 0 and {MAX_VOCABULARY_SIZE} ids, not {offsets.size - 1}")
+        if offsets[0] != 0 or offsets[-1] != data.size or (np.diff(offsets) < 0).any():
+            raise VocabularyError(f"token_offsets must rise from 0 to the {data.size} bytes of token_bytes")
+        eos = _checked_ids(self.eos_token_ids, self.size, "EOS")
+        special = tuple(sorted({*_checked_ids(self.special_token_ids, self.size, "special"), *eos}))
+        rows = np.asarray(special, dtype=np.int64)
+        if (offsets[rows + 1] != offsets[rows]).any():
+            raise VocabularyError("special tokens are never text, so they must have no bytes (from_tokens drops them)")
+        object.__setattr__(self, "token_bytes", _frozen(data))
+        object.__setattr__(self, "token_offsets", _frozen(offsets))
+        object.__setattr__(self, "eos_token_ids", eos)
+        object.__setattr__(self, "special_token_ids", special)
+
+    @classmethod
+    def from_tokens(
+        cls,
+        tokens: Sequence[bytes | str | None],
+        eos_token_ids: Iterable[int] = (),
+        special_token_ids: Iterable[int] = (),
+        vocab_size: int | None = None,
+    ) -> Vocabulary:
+        """A vocabulary from the bytes of token 0, 1, 2, …; text is taken as UTF-8, None and b"" as "never allowed".
+
+        Special and EOS tokens lose whatever bytes are given for them: they are addressed by id only. ``vocab_size``
+        pads with ids that are never allowed. Raises VocabularyError on an id outside the vocabulary.
+
+        >>> Vocabulary.from_tokens(["a", "<eos>"], eos_token_ids=[1]).tokens
+        (b'a', b'')
+        """
+        size = len(tokens) if vocab_size is None else vocab_size
+        if not len(tokens) <= size <= MAX_VOCABULARY_SIZE:
+            raise VocabularyError(
+                f"vocab_size={size} must be at least the {len(tokens)} tokens given and at most {MAX_VOCABULARY_SIZE}"
+            )
+        eos = _checked_ids(eos_token_ids, size, "EOS")
+        special = _checked_ids(special_token_ids, size, "special")
+        texts = [t.encode() if isinstance(t, str) else t or b"" for t in tokens]
+        for token_id in (*eos, *special):
+            if token_id < len(texts):
+                texts[token_id] = b""
+        offsets = np.zeros(size + 1, dtype=np.int64)
+        np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)), out=offsets[1 : len(texts) + 1])
+        offsets[len(texts) + 1 :] = offsets[len(texts)]
+        return cls(np.frombuffer(b"".join(texts), dtype=np.uint8), offsets, eos, special)
+
+    @property
+    def size(self) -> int:
+        """The number of ids, padding included: the width of the logits and of a mask row, in bits."""
+        return int(self.token_offsets.size) - 1
+
+    def token(self, token_id: int) -> bytes:
+        """The bytes that one token adds to the text; b"" for special tokens, holes and padding.
+
+        Raises VocabularyError for an id outside the vocabulary.
+        """
+        if not 0 <= token_id < self.size:
+            raise VocabularyError(f"token id {token_id} is outside the vocabulary of {self.size} ids")
+        return self.token_bytes[self.token_offsets[token_id] : self.token_offsets[token_id + 1]].tobytes()
+
+    @cached_property
+    def tokens(self) -> tuple[bytes, ...]:
+        """The bytes of every id, in order; made on first use (some ten milliseconds for 128,000 tokens)."""
+        data, bounds = self.token_bytes.tobytes(), self.token_offsets.tolist()
+        return tuple(data[begin:end] for begin, end in itertools.pairwise(bounds))
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256, in hex, of everything that masks depend on: bytes, offsets, special and EOS ids.
+
+        >>> a = Vocabulary.from_tokens([b"a", b"b"]); b = Vocabulary.from_tokens([b"ab", b""])
+        >>> len(a.fingerprint), a.fingerprint == b.fingerprint
+        (64, False)
+        """
+        digest = hashlib.sha256(b"fsmc vocabulary 1\0")
+        for numbers in (self.token_offsets, self.eos_token_ids, self.special_token_ids):
+            digest.update(len(numbers).to_bytes(8, "little"))  # or [a][b c] and [a b][c] would be one fingerprint
+            digest.update(np.asarray(numbers, dtype="<i8").tobytes())
+        digest.update(self.token_bytes.tobytes())
+        return digest.hexdigest()
+
+    def __repr__(self) -> str:
+        return f"Vocabulary(size={self.size}, eos={list(self.eos_token_ids)}, special={len(self.special_token_ids)})"
+
+
+def _checked_ids(ids: Iterable[int], size: int, kind: str) -> tuple[int, ...]:
+    """``ids`` as ascending plain ints, each once and inside the vocabulary."""
+    checked = sorted({int(token_id) for token_id in ids})
+    outside = [token_id for token_id in checked if not 0 <= token_id < size]
+    if outside:
+        raise VocabularyError(f"{kind} token id {outside[0]} is outside the vocabulary of {size} ids")
+    return tuple(checked)
+
+
+def _frozen(array: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
+    """A read-only contiguous view (a view, so that the caller's own array keeps its flags)."""
+    view: npt.NDArray[np.generic] = np.ascontiguousarray(array).view()
+    view.flags.writeable = False
+    return view
