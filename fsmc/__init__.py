@@ -1,1 +1,87 @@
-"""fsmc."""
+"""fsmc: compiles regexes into finite-state machines over bytes, token masks and jump-forward text.
+
+The public names load when first used, so that ``import fsmc`` costs milliseconds and never imports torch.
+
+>>> import fsmc
+>>> vocab = fsmc.Vocabulary.from_tokens([b"a", b"b", b"ab", b""], eos_token_ids=[3])
+>>> grammar = fsmc.GrammarCompiler(vocab, cache_dir=None).compile_regex("(ab)+")
+>>> matcher = fsmc.GrammarMatcher(grammar)
+>>> mask = fsmc.allocate_token_bitmask(1, vocab.size)
+>>> matcher.fill_next_token_bitmask(mask)
+>>> f"{mask[0, 0]:04b}"
+'0101'
+>>> matcher.find_jump_forward_string()
+'ab'
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fsmc.compiler.automata.dfa import DFA as DFA
+    from fsmc.compiler.automata.rsm import RSM as RSM
+    from fsmc.compiler.errors import EmptyLanguageError as EmptyLanguageError
+    from fsmc.compiler.errors import FsmcError as FsmcError
+    from fsmc.compiler.errors import IndexFileError as IndexFileError
+    from fsmc.compiler.errors import LimitExceeded as LimitExceeded
+    from fsmc.compiler.errors import MachineError as MachineError
+    from fsmc.compiler.errors import PatternSyntaxError as PatternSyntaxError
+    from fsmc.compiler.errors import TokenRejected as TokenRejected
+    from fsmc.compiler.errors import UnsupportedPatternError as UnsupportedPatternError
+    from fsmc.compiler.errors import VocabularyError as VocabularyError
+    from fsmc.compiler.pipeline import CompiledGrammar as CompiledGrammar
+    from fsmc.compiler.pipeline import GrammarCompiler as GrammarCompiler
+    from fsmc.compiler.tokens.masks import TokenIndex as TokenIndex
+    from fsmc.compiler.tokens.trie import TokenTrie as TokenTrie
+    from fsmc.compiler.tokens.vocabulary import Vocabulary as Vocabulary
+    from fsmc.jumpforward.jump_map import JumpForwardMap as JumpForwardMap
+    from fsmc.jumpforward.retokenize import retokenize as retokenize
+    from fsmc.runtime.adapters.transformers import FsmcLogitsProcessor as FsmcLogitsProcessor
+    from fsmc.runtime.bitmask import allocate_token_bitmask as allocate_token_bitmask
+    from fsmc.runtime.bitmask import apply_token_bitmask_inplace as apply_token_bitmask_inplace
+    from fsmc.runtime.generation import generate as generate
+    from fsmc.runtime.matcher import GrammarMatcher as GrammarMatcher
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "fsmc.compiler.automata.dfa": ("DFA",),
+    "fsmc.compiler.automata.rsm": ("RSM",),
+    "fsmc.compiler.errors": (
+        "EmptyLanguageError",
+        "FsmcError",
+        "IndexFileError",
+        "LimitExceeded",
+        "MachineError",
+        "PatternSyntaxError",
+        "TokenRejected",
+        "UnsupportedPatternError",
+        "VocabularyError",
+    ),
+    "fsmc.compiler.pipeline": ("CompiledGrammar", "GrammarCompiler"),
+    "fsmc.compiler.tokens.masks": ("TokenIndex",),
+    "fsmc.compiler.tokens.trie": ("TokenTrie",),
+    "fsmc.compiler.tokens.vocabulary": ("Vocabulary",),
+    "fsmc.jumpforward.jump_map": ("JumpForwardMap",),
+    "fsmc.jumpforward.retokenize": ("retokenize",),
+    "fsmc.runtime.adapters.transformers": ("FsmcLogitsProcessor",),
+    "fsmc.runtime.bitmask": ("allocate_token_bitmask", "apply_token_bitmask_inplace"),
+    "fsmc.runtime.generation": ("generate",),
+    "fsmc.runtime.matcher": ("GrammarMatcher",),
+}
+_MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
+
+__all__ = ["__version__", *sorted(_MODULE_OF)]  # noqa: PLE0604  (names are listed once, above)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module 'fsmc' has no attribute {name!r}")
+    value = globals()[name] = getattr(importlib.import_module(_MODULE_OF[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

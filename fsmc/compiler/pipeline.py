@@ -1,0 +1,356 @@
+"""The one file that names every stage: a GrammarCompiler turns a description into a CompiledGrammar.
+
+    pattern ──parse_regex──► Expr ──thompson──► NFA ──determinize──► DFA ──minimize──► DFA ──from_dfa──► RSM ──► masks
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import sys
+import time
+import unicodedata
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from fsmc.cache_dir import default_cache_dir
+from fsmc.compiler.automata.determinize import MAX_BYTES, MAX_SECONDS, MAX_STATES, determinize
+from fsmc.compiler.automata.dfa import DFA
+from fsmc.compiler.automata.minimize import minimize
+from fsmc.compiler.automata.nfa import thompson
+from fsmc.compiler.automata.rsm import RSM
+from fsmc.compiler.errors import EmptyLanguageError, IndexFileError, MachineError
+from fsmc.compiler.syntax.regex import parse_regex
+from fsmc.compiler.tokens.masks import LazyMasks, TokenIndex, build_index
+from fsmc.compiler.tokens.store import GrammarCache, from_bytes, load_arrays, save_arrays, to_bytes
+from fsmc.compiler.tokens.trie import TokenTrie, trie_of
+from fsmc.compiler.tokens.vocabulary import Vocabulary
+from fsmc.jumpforward.jump_map import JumpForwardMap
+
+log = logging.getLogger("fsmc")
+
+FILE_KIND = "fsmc-grammar"
+FORMAT = 1
+"""Of the arrays in an index file and of what the stages make of a pattern: a change of either raises it."""
+
+MAX_INDEX_BYTES = 1 << 30
+
+Progress = Callable[[int, int], None]
+"""Called with (states done, states in all) while a whole index is built."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompileStats:
+    """Sizes of the machines on the way to the grammar (states, byte classes) and wall seconds by stage name.
+
+    ``from_cache`` says that the machine was read from the disk cache; the other figures are then those of the run that
+    wrote it.
+    """
+
+    nfa_states: int = 0
+    raw_states: int = 0
+    states: int = 0
+    byte_classes: int = 0
+    seconds: dict[str, float] = field(default_factory=dict)
+    from_cache: bool = False
+
+
+class CompiledGrammar:
+    """A constraint, compiled for one vocabulary: what matchers run on. Shared by any number of them, in any thread.
+
+    ``machine`` is the RSM that runs, ``dfa`` the same as a plain DFA (None if it has calls), ``vocab`` the vocabulary,
+    ``kind`` and ``source`` what it was compiled from, ``stats`` how that went, ``masks`` where the rows of allowed tokens
+    come from: computed when a state is first met, or a whole `TokenIndex` after `build_index`.
+
+    >>> import fsmc
+    >>> vocab = fsmc.Vocabulary.from_tokens([b"yes", b"no", b"n", b""], eos_token_ids=[3])
+    >>> grammar = fsmc.GrammarCompiler(vocab, cache_dir=None).compile_regex("yes|no")
+    >>> grammar.machine.matches(b"no"), grammar.stats.states
+    (True, 6)
+    """
+
+    def __init__(
+        self,
+        machine: RSM,
+        vocab: Vocabulary,
+        *,
+        kind: str,
+        source: str,
+        stats: CompileStats,
+        index: TokenIndex | None = None,
+        on_index: Callable[[CompiledGrammar], None] | None = None,
+    ) -> None:
+        self.machine, self.vocab = machine, vocab
+        self.kind, self.source, self.stats = kind, source, stats
+        self.dfa = machine.to_dfa() if machine.is_regular else None
+        self._index, self._on_index = index, on_index
+        self._lazy: LazyMasks | None = None
+        self._jump_map: JumpForwardMap | None = None
+
+    @property
+    def trie(self) -> TokenTrie:
+        """The vocabulary's token trie (built once per vocabulary)."""
+        return trie_of(self.vocab)
+
+    @property
+    def index(self) -> TokenIndex | None:
+        """The whole index, if it was built or came with the file."""
+        return self._index
+
+    @property
+    def masks(self) -> TokenIndex | LazyMasks:
+        """Where a matcher gets its rows: ``copy_row(state, stack, out)``."""
+        if self._index is not None:
+            return self._index
+        if self._lazy is None:
+            self._lazy = LazyMasks(self.machine, self.trie)
+        return self._lazy
+
+    @property
+    def jump_map(self) -> JumpForwardMap:
+        """The forced text of every state, built on first use."""
+        if self._jump_map is None:
+            self._jump_map = JumpForwardMap(self.machine)
+        return self._jump_map
+
+    def build_index(self, progress: Progress | None = None, max_bytes: int = MAX_INDEX_BYTES) -> TokenIndex:
+        """Compute the mask of every state now; matchers made afterwards only copy rows.
+
+        progress: called with (states done, states in all). max_bytes: of the rows in memory; more raises LimitExceeded.
+        Raises MachineError for a machine with calls, whose masks depend on the stack.
+
+        >>> import fsmc
+        >>> vocab = fsmc.Vocabulary.from_tokens([b"yes", b"no", b"n", b""], eos_token_ids=[3])
+        >>> index = fsmc.GrammarCompiler(vocab, cache_dir=None).compile_regex("yes|no").build_index()
+        >>> index.n_rows
+        3
+        """
+        if self._index is None:
+            if self.dfa is None:
+                raise MachineError("a whole index needs a machine without calls; masks of this one are computed when met")
+            self._index = build_index(self.dfa, self.trie, progress=progress, max_bytes=max_bytes)
+            if self._on_index is not None:
+                self._on_index(self)
+        return self._index
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write an index file: the machine and, if it was built, the whole index. Atomic; safetensors form.
+
+        >>> import fsmc, tempfile, os
+        >>> vocab = fsmc.Vocabulary.from_tokens([b"a", b"b", b""], eos_token_ids=[2])
+        >>> grammar = fsmc.GrammarCompiler(vocab, cache_dir=None).compile_regex("a*b")
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     grammar.save(os.path.join(folder, "ab.fsmc"))
+        ...     again = fsmc.CompiledGrammar.load(os.path.join(folder, "ab.fsmc"), vocab)
+        >>> again.source
+        'a*b'
+        """
+        save_arrays(path, *self._parts())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], vocab: Vocabulary) -> CompiledGrammar:
+        """Read an index file that `save` wrote, memory-mapped.
+
+        Raises IndexFileError if the file is missing, truncated, damaged, of another version, or made for a vocabulary
+        other than ``vocab``.
+        """
+        arrays, metadata = load_arrays(path, kind=FILE_KIND)
+        return cls._from_parts(arrays, metadata, vocab, os.fspath(path))
+
+    def _parts(self) -> tuple[dict[str, npt.NDArray[Any]], dict[str, str]]:
+        arrays = {f"machine.{name}": array for name, array in _pack_machine(self.machine).items()}
+        if self._index is not None:
+            arrays |= {f"index.{name}": array for name, array in self._index.arrays().items()}
+        metadata = {
+            "kind": FILE_KIND,
+            "format": str(FORMAT),
+            "grammar_kind": self.kind,
+            "source": self.source,
+            "vocabulary": self.vocab.fingerprint,
+            "vocab_size": str(self.vocab.size),
+            "stats": json.dumps(asdict(self.stats)),
+        }
+        return arrays, metadata
+
+    @classmethod
+    def _from_parts(
+        cls, arrays: dict[str, npt.NDArray[Any]], metadata: dict[str, str], vocab: Vocabulary, where: str
+    ) -> CompiledGrammar:
+        if metadata.get("format") != str(FORMAT):
+            raise IndexFileError(f"{where}: format {metadata.get('format')}, this fsmc reads {FORMAT}: compile it again")
+        if metadata.get("vocabulary") != vocab.fingerprint:
+            raise IndexFileError(
+                f"{where}: made for another vocabulary (fingerprint {metadata.get('vocabulary', '')[:12]}…, "
+                f"this one is {vocab.fingerprint[:12]}…): compile it again for this tokenizer"
+            )
+        try:
+            machine = _unpack_machine({k[8:]: a for k, a in arrays.items() if k.startswith("machine.")})
+            parts = {k[6:]: a for k, a in arrays.items() if k.startswith("index.")}
+            index = TokenIndex.from_arrays(parts, n_states=machine.n_states, vocab_size=vocab.size) if parts else None
+            stats = CompileStats(**json.loads(metadata["stats"]))
+            return cls(
+                machine, vocab, kind=metadata["grammar_kind"], source=metadata["source"], stats=stats, index=index
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise IndexFileError(f"{where}: not a complete index file ({error}): compile it again") from error
+
+
+class GrammarCompiler:
+    """Compiles constraints for one vocabulary. Thread-safe; results are kept in a disk cache shared by processes.
+
+    vocab: the `Vocabulary`. cache_dir: "user" (the user's cache folder), a path, or None for no disk cache.
+    max_states, max_bytes (of working memory), max_seconds: bounds on each machine built on the way; reaching one raises
+    LimitExceeded with the figure reached.
+
+    >>> import fsmc
+    >>> vocab = fsmc.Vocabulary.from_tokens([b"7", b"42", b"x", b""], eos_token_ids=[3])
+    >>> compiler = fsmc.GrammarCompiler(vocab, cache_dir=None)
+    >>> matcher = fsmc.GrammarMatcher(compiler.compile_regex("[0-9]{1,2}"))
+    >>> matcher.accept_token(1), matcher.accept_token(0), matcher.accept_token(3), matcher.is_terminated()
+    (True, False, True, True)
+    """
+
+    def __init__(
+        self,
+        vocab: Vocabulary,
+        *,
+        cache_dir: str | os.PathLike[str] | None = "user",
+        max_states: int = MAX_STATES,
+        max_bytes: int = MAX_BYTES,
+        max_seconds: float = MAX_SECONDS,
+    ) -> None:
+        self.vocab = vocab
+        self.max_states, self.max_bytes, self.max_seconds = max_states, max_bytes, max_seconds
+        directory = default_cache_dir() / "grammars" if cache_dir == "user" else cache_dir
+        self.cache = GrammarCache(directory) if directory is not None else None
+
+    def compile_regex(
+        self, pattern: str, *, flavor: Literal["python", "ecma"] = "python", flags: int = 0
+    ) -> CompiledGrammar:
+        """Compile a regular expression: texts that match as a whole (python), or that contain a match (ecma).
+
+        flags: any of re.I, re.M, re.S, re.X, re.A. Raises PatternSyntaxError or UnsupportedPatternError with a caret,
+        EmptyLanguageError if no text matches, LimitExceeded.
+
+        >>> import fsmc
+        >>> vocab = fsmc.Vocabulary.from_tokens([b"a", b""], eos_token_ids=[1])
+        >>> fsmc.GrammarCompiler(vocab, cache_dir=None).compile_regex("a{2,3}").machine.matches(b"aaa")
+        True
+        """
+        key = self._key("regex", pattern, flavor, int(flags))
+        cached = self._from_cache(key)
+        if cached is not None:
+            return cached
+        seconds: dict[str, float] = {}
+        limits: dict[str, Any] = {
+            "max_states": self.max_states,
+            "max_bytes": self.max_bytes,
+            "max_seconds": self.max_seconds,
+        }
+        expr = _timed(seconds, "parse", parse_regex, pattern, flavor, flags)
+        nfa = _timed(seconds, "nfa", thompson, expr, max_states=self.max_states)
+        raw = _timed(seconds, "determinize", determinize, nfa, **limits)
+        dfa = _timed(seconds, "minimize", minimize, raw)
+        if dfa.is_empty:
+            raise EmptyLanguageError(f"pattern {_short(pattern)} matches no text at all, so nothing could be generated")
+        stats = CompileStats(nfa.n_states, raw.n_states, dfa.n_states, dfa.n_classes, seconds)
+        return self._finish(key, RSM.from_dfa(dfa), "regex", pattern, stats)
+
+    def compile_fsm(self, fsm: Any) -> CompiledGrammar:
+        """Compile a machine made elsewhere: a `DFA`, an `RSM`, or an ``interegular.FSM``.
+
+        Raises EmptyLanguageError if it accepts nothing, MachineError if it is none of these.
+
+        >>> import fsmc, interegular
+        >>> vocab = fsmc.Vocabulary.from_tokens([b"a", b"b", b""], eos_token_ids=[2])
+        >>> fsm = interegular.parse_pattern("a+b").to_fsm()
+        >>> fsmc.GrammarCompiler(vocab, cache_dir=None).compile_fsm(fsm).machine.matches(b"aab")
+        True
+        """
+        seconds: dict[str, float] = {}
+        if isinstance(fsm, RSM):
+            machine, raw_states = fsm, fsm.n_states
+        else:
+            if not isinstance(fsm, DFA):
+                from fsmc.compiler.automata.interop import from_interegular
+
+                fsm = _timed(seconds, "convert", from_interegular, fsm)
+            raw_states = fsm.n_states
+            dfa = _timed(seconds, "minimize", minimize, fsm)
+            if dfa.is_empty:
+                raise EmptyLanguageError("the machine accepts no text at all, so nothing could be generated")
+            machine = RSM.from_dfa(dfa)
+        stats = CompileStats(0, raw_states, machine.n_states, machine.n_classes, seconds)
+        return self._finish(None, machine, "fsm", "", stats)
+
+    def _key(self, *parts: str | int) -> str:
+        """Everything that the result depends on: also Unicode's version, and Python's (its ``\\B`` changed once)."""
+        context = (FORMAT, unicodedata.unidata_version, *sys.version_info[:2], self.vocab.fingerprint)
+        limits = (self.max_states, self.max_bytes)
+        return hashlib.sha256(json.dumps([*context, *limits, *parts]).encode()).hexdigest()
+
+    def _from_cache(self, key: str) -> CompiledGrammar | None:
+        if self.cache is None or (data := self.cache.get(key)) is None:
+            return None
+        try:
+            arrays, metadata = from_bytes(data, kind=FILE_KIND)
+            if metadata.get("key") != key:
+                raise IndexFileError("entry of another grammar")
+            grammar = CompiledGrammar._from_parts(arrays, metadata, self.vocab, "cache entry")
+        except IndexFileError as error:
+            log.warning("damaged cache entry %s… (%s): compiling again", key[:12], error)
+            return None
+        grammar.stats = replace(grammar.stats, from_cache=True)
+        return grammar
+
+    def _finish(self, key: str | None, machine: RSM, kind: str, source: str, stats: CompileStats) -> CompiledGrammar:
+        def store(grammar: CompiledGrammar) -> None:
+            if self.cache is not None and key is not None:
+                arrays, metadata = grammar._parts()
+                self.cache.put(key, to_bytes(arrays, metadata | {"key": key}))
+
+        grammar = CompiledGrammar(machine, self.vocab, kind=kind, source=source, stats=stats, on_index=store)
+        store(grammar)
+        return grammar
+
+
+def _timed(seconds: dict[str, float], stage: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    start = time.perf_counter()
+    result = function(*args, **kwargs)
+    seconds[stage] = time.perf_counter() - start
+    return result
+
+
+def _short(pattern: str) -> str:
+    return repr(pattern if len(pattern) <= 60 else pattern[:57] + "…")
+
+
+def _pack_machine(machine: RSM) -> dict[str, npt.NDArray[Any]]:
+    """The machine's arrays, the transition table as runs (a dense table of 309,000 states held only 190,000 runs)."""
+    flat = machine.delta.reshape(-1)
+    starts = np.flatnonzero(np.concatenate(([True], flat[1:] != flat[:-1]))).astype(np.int64)
+    return {
+        "byte_class": machine.byte_class,
+        "shape": np.array([*machine.delta.shape, machine.start], np.int64),
+        "run_start": starts,
+        "run_value": flat[starts],
+        "actions": machine.actions,
+        "returns": machine.returns,
+        "final_outcome": machine.final_outcome,
+    }
+
+
+def _unpack_machine(arrays: dict[str, npt.NDArray[Any]]) -> RSM:
+    n_states, n_classes, start = (int(x) for x in arrays["shape"])
+    lengths = np.diff(arrays["run_start"], append=n_states * n_classes)
+    if n_states < 1 or n_classes < 1 or (lengths < 1).any() or int(lengths.sum()) != n_states * n_classes:
+        raise MachineError("runs of the transition table do not fill it")
+    delta = np.repeat(arrays["run_value"], lengths).reshape(n_states, n_classes)
+    rest = {name: arrays[name] for name in ("byte_class", "actions", "returns", "final_outcome")}
+    return RSM(delta=delta, start=start, **rest)
