@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Iterable, Sequence
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from fsmc.compiler.errors import VocabularyError
-
-MAX_VOCABULARY_SIZE = 1 << 24
-"""Ids from here on are refused as damage: the largest vocabularies in use have under 300,000 tokens, and one stray id
-of 10**12 in a file would otherwise ask for terabytes of offsets."""
+from fsmc.compiler.tokens.loaders import read_path, read_tokenizer
+from fsmc.compiler.tokens.token_table import MAX_VOCABULARY_SIZE, TokenTable
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,6 +88,53 @@ class Vocabulary:
         np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)), out=offsets[1 : len(texts) + 1])
         offsets[len(texts) + 1 :] = offsets[len(texts)]
         return cls(np.frombuffer(b"".join(texts), dtype=np.uint8), offsets, eos, special)
+
+    @classmethod
+    def from_file(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        eos_token_ids: Iterable[int] | None = None,
+        special_tokens: Mapping[str, int] | None = None,
+        vocab_size: int | None = None,
+    ) -> Vocabulary:
+        """The vocabulary in a tokenizer's file: tokenizer.json, tekken.json, tiktoken ranks or a SentencePiece model.
+
+        ``path`` may be a folder that holds one. The ids that end a text come from the file and from those beside it
+        (generation_config.json, config.json, tokenizer_config.json, special_tokens_map.json); ``eos_token_ids``
+        replaces them. ``special_tokens`` (name → id) adds what a rank file cannot list. ``vocab_size`` is the width of
+        the model's logits where it is not the tokenizer's size. Raises VocabularyError, naming the file, for one that
+        is missing, damaged, of another kind, or whose tokens have no bytes of their own.
+        """
+        return cls._from_table(read_path(path, special_tokens, eos_token_ids), vocab_size, os.fspath(path))
+
+    @classmethod
+    def from_huggingface(
+        cls, tokenizer: Any, vocab_size: int | None = None, *, eos_token_ids: Iterable[int] | None = None
+    ) -> Vocabulary:
+        """The vocabulary of a tokenizer in memory: transformers' (fast or not), tokenizers.Tokenizer, tiktoken.Encoding.
+
+        ``vocab_size`` is the width of the model's logits (``model.config.vocab_size``) where it is not the tokenizer's
+        size. ``eos_token_ids`` replaces the tokenizer's own end of text. Raises VocabularyError.
+        """
+        return cls._from_table(read_tokenizer(tokenizer, eos_token_ids), vocab_size, type(tokenizer).__name__)
+
+    @classmethod
+    def _from_table(cls, table: TokenTable, vocab_size: int | None, where: str) -> Vocabulary:
+        """The vocabulary of what a loader has read; ``where`` names the source in errors."""
+        tokens, special, eos = table.tokens, table.special, table.eos
+        if vocab_size is not None and 0 <= vocab_size < len(tokens):
+            # Gemma 3's tokenizer has an image token past its text model's logits. Only such tokens may be cut off.
+            if any(tokens[i] and i not in special and i not in eos for i in range(vocab_size, len(tokens))):
+                raise VocabularyError(
+                    f"{where}: vocab_size={vocab_size} cuts off text tokens, the vocabulary has {len(tokens)} ids"
+                )
+            tokens = tokens[:vocab_size]
+            special, eos = ({i for i in ids if i < vocab_size} for ids in (special, eos))
+        try:
+            return cls.from_tokens(tokens, eos, special, vocab_size)
+        except VocabularyError as error:
+            raise VocabularyError(f"{where}: {error}") from None
 
     @property
     def size(self) -> int:

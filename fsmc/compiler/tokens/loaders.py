@@ -1,0 +1,195 @@
+"""Which format a tokenizer has, whether it is a file, a folder or an object, and which of its ids end a text."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from fsmc.compiler.errors import VocabularyError
+from fsmc.compiler.tokens.decoders import SENTENCEPIECE_DECODER, PieceDecoder
+from fsmc.compiler.tokens.sentencepiece_files import read_sentencepiece
+from fsmc.compiler.tokens.tiktoken_files import (
+    add_special_tokens,
+    is_tekken,
+    read_tekken,
+    read_tiktoken,
+    read_tiktoken_encoding,
+)
+from fsmc.compiler.tokens.token_table import TokenTable
+from fsmc.compiler.tokens.tokenizer_json import (
+    is_tokenizer_json,
+    parse_tokenizer_json,
+    read_tokenizer_json,
+    read_tokenizers_library,
+    token_table,
+)
+
+_FILE_NAMES = ("tokenizer.json", "tekken*.json", "*.tiktoken", "tokenizer.model*", "*.model")
+"""What a folder is searched for, best first: tokenizer.json also holds the tokens added after training."""
+
+_TOKENIZERS = "a transformers tokenizer, a tokenizers.Tokenizer, a tiktoken.Encoding"
+
+
+def read_path(
+    path: str | os.PathLike[str],
+    special_tokens: Mapping[str, int] | None = None,
+    eos_token_ids: Iterable[int] | None = None,
+) -> TokenTable:
+    """The tokens of a tokenizer file, or of the best one in a folder, with the EOS ids that the files beside it name.
+
+    The format is told from the content, not the name. ``special_tokens`` (name → id) are entered in addition, which
+    tiktoken's rank files need. ``eos_token_ids`` replaces what the files say. Raises VocabularyError for a missing,
+    damaged or unknown file.
+    """
+    file = _find_file(Path(path))
+    try:
+        raw = file.read_bytes()
+    except OSError as error:
+        raise VocabularyError(f"{file}: cannot be read ({error.strerror or error})") from None
+    table = _read_bytes(raw, str(file))
+    if special_tokens:
+        add_special_tokens(table, special_tokens, str(file))
+    table.eos = set(eos_token_ids) if eos_token_ids is not None else table.eos | eos_beside(file.parent, table)
+    return table
+
+
+def read_tokenizer(tokenizer: Any, eos_token_ids: Iterable[int] | None = None) -> TokenTable:
+    """The tokens of a tokenizer object, recognized by what it offers, so that its library need not be installed.
+
+    Understood are transformers' tokenizers (fast, SentencePiece, byte-level in Python, Mistral's), tokenizers.Tokenizer
+    and tiktoken.Encoding. The EOS ids are the tokenizer's own and, where it was loaded from a folder, those that the
+    folder's generation_config.json names; ``eos_token_ids`` replaces them.
+    """
+    where = type(tokenizer).__name__
+    table = _read_object(tokenizer, where)
+    if eos_token_ids is not None:
+        table.eos = set(eos_token_ids)
+        return table
+    own = getattr(tokenizer, "eos_token_id", None)
+    table.eos |= set() if own is None else {own}
+    folder = getattr(tokenizer, "name_or_path", "")
+    if folder and os.path.isdir(folder):
+        table.eos |= eos_beside(Path(folder), table)
+    return table
+
+
+def eos_beside(folder: Path, table: TokenTable) -> set[int]:
+    """The EOS ids named by a model's other files: where generation stops, and the tokenizer's own end of text.
+
+    generation_config.json rules what a model stops at (chat models: several ids); config.json only where it is missing,
+    as in transformers. tokenizer_config.json and special_tokens_map.json name the token by its text.
+    """
+    eos: set[int] = set()
+    generation, config = _read_config(folder / "generation_config.json"), _read_config(folder / "config.json")
+    listed = generation.get("eos_token_id") if generation else config.get("eos_token_id")
+    if listed is None and not generation and isinstance(config.get("text_config"), dict):
+        listed = config["text_config"].get("eos_token_id")  # models of several modalities
+    for token_id in listed if isinstance(listed, list) else [listed]:
+        if token_id is not None:
+            if not isinstance(token_id, int) or token_id < 0:
+                raise VocabularyError(f"{folder}: eos_token_id {token_id!r} is not a token id (or a list of them)")
+            eos.add(token_id)
+    for name in ("tokenizer_config.json", "special_tokens_map.json"):
+        token = _read_config(folder / name).get("eos_token")
+        content = token.get("content") if isinstance(token, dict) else token
+        if content is not None:
+            if content not in table.names:
+                raise VocabularyError(
+                    f"{folder / name}: eos_token {content!r} is not in the vocabulary; pass eos_token_ids to override"
+                )
+            eos.add(table.names[content])
+    return eos
+
+
+def _find_file(path: Path) -> Path:
+    """``path`` itself, or the best tokenizer file if it is a folder."""
+    if not path.is_dir():
+        return path
+    for pattern in _FILE_NAMES:
+        found = sorted(path.glob(pattern))
+        if found:
+            return found[0]
+    raise VocabularyError(f"{path}: no tokenizer file in this folder (looked for {', '.join(_FILE_NAMES)})")
+
+
+def _read_bytes(raw: bytes, where: str) -> TokenTable:
+    """The tokens of a file's content in whichever format it is."""
+    start = raw[:64].lstrip()
+    if start[:1] in (b"{", b"["):
+        try:
+            document = parse_tokenizer_json(raw)
+        except (ValueError, RecursionError) as error:
+            raise VocabularyError(f"{where}: not JSON, or truncated ({error})") from None
+        if is_tokenizer_json(document):
+            return read_tokenizer_json(document, where)
+        if is_tekken(document):
+            return read_tekken(document, where)
+        raise VocabularyError(
+            f"{where}: JSON, but neither a tokenizer.json nor a tekken.json"
+            + (f" (it has {', '.join(sorted(map(str, document))[:8])})" if isinstance(document, dict) else "")
+        )
+    if not raw:
+        raise VocabularyError(f"{where}: the file is empty")
+    if raw[0] == 0x0A:  # field 1, length-delimited: the first piece
+        return read_sentencepiece(raw, where)
+    if len(raw.split(b"\n", 1)[0].split()) == 2:
+        return read_tiktoken(raw, where)
+    raise VocabularyError(
+        f"{where}: not a tokenizer file (known: tokenizer.json, tekken.json, tiktoken ranks, SentencePiece models)"
+    )
+
+
+def _read_object(tokenizer: Any, where: str) -> TokenTable:
+    """The tokens of a tokenizer object of whichever kind."""
+    fast = getattr(tokenizer, "backend_tokenizer", tokenizer)
+    if hasattr(fast, "get_added_tokens_decoder") and hasattr(fast, "get_vocab"):
+        return read_tokenizers_library(fast, where)
+    if hasattr(tokenizer, "token_byte_values") and hasattr(tokenizer, "special_tokens_set"):
+        return read_tiktoken_encoding(tokenizer, where)
+    if hasattr(tokenizer, "get_vocab") and (hasattr(tokenizer, "sp_model") or hasattr(tokenizer, "byte_decoder")):
+        return _read_python_tokenizer(tokenizer, where)
+    mistral = getattr(getattr(getattr(tokenizer, "tokenizer", None), "instruct_tokenizer", None), "tokenizer", None)
+    if mistral is not None and hasattr(mistral, "file_path"):
+        return _read_bytes(Path(mistral.file_path).read_bytes(), str(mistral.file_path))
+    raise VocabularyError(
+        f"a {where} is no tokenizer that can be read ({_TOKENIZERS}); "
+        "Vocabulary.from_file reads its files, from_tokens takes the bytes of each token"
+    )
+
+
+def _read_python_tokenizer(tokenizer: Any, where: str) -> TokenTable:
+    """transformers' tokenizers in Python: GPT-2's byte-level BPE, or around a SentencePiece model.
+
+    Ids are the tokenizer's, not the SentencePiece model's: some models shift them.
+    """
+    added = [(i, token.content, bool(token.special)) for i, token in tokenizer.added_tokens_decoder.items()]
+    special = set(tokenizer.all_special_ids)
+    vocab = tokenizer.get_vocab()
+    if hasattr(tokenizer, "sp_model"):
+        decoder = SENTENCEPIECE_DECODER
+        model = read_sentencepiece(tokenizer.sp_model.serialized_model_proto(), where)
+        special |= {vocab[piece] for piece, i in model.names.items() if i in model.special and piece in vocab}
+        own_pieces = model.names.keys()
+    else:
+        decoder = PieceDecoder(byte_level=True)
+        own_pieces = tokenizer.encoder.keys()
+    foreign = {content for _, content, _ in added} - own_pieces
+    table = token_table({piece: i for piece, i in vocab.items() if piece not in foreign}, decoder, added, None, where)
+    table.special |= special
+    return table
+
+
+def _read_config(path: Path) -> dict[str, Any]:
+    """A JSON object from a file beside the tokenizer; {} if there is no such file."""
+    try:
+        content = json.loads(path.read_bytes())
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except (OSError, ValueError) as error:
+        raise VocabularyError(f"{path}: cannot be read as JSON ({error})") from None
+    if not isinstance(content, dict):
+        raise VocabularyError(f"{path}: expected a JSON object")
+    return content
