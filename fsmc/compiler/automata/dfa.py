@@ -129,10 +129,10 @@ class DFA:
         return bool(self.accepting[self.run(data)])
 
     def equivalent(self, other: DFA) -> bool:
-        """Whether both accept the same byte strings (`algebra.difference_witness` shows one that tells them apart)."""
-        from fsmc.compiler.automata.algebra import difference_witness
+        """Whether both accept the same byte strings (`equivalence.difference_witness` shows one that tells them apart)."""
+        from fsmc.compiler.automata.equivalence import equivalent
 
-        return difference_witness(self, other) is None
+        return equivalent(self, other)
 
     def dump(self) -> str:
         """The transition table as readable text, see `views.dump`."""
@@ -218,7 +218,7 @@ def trim(
     byte_class = frozen_array("byte_class", byte_class, np.uint8, (256,))
     delta = frozen_array("delta", delta, np.int32, (None, None))
     accepting = frozen_array("accepting", accepting, np.bool_, (delta.shape[0],))
-    live = _find_live(delta, accepting, start)
+    live = find_live(delta, accepting, np.array([start]))
     if not live[start]:
         return DFA(np.zeros(256, np.uint8), np.zeros((1, 1), np.int32), np.zeros(1, np.bool_), DEAD)
     used, first_byte = np.unique(byte_class, return_index=True)
@@ -243,8 +243,8 @@ def _run(delta: Array, byte_class: Array, q: int, data: Array) -> int:
 
 
 @kernel
-def _find_live(delta: Array, accepting: Array, start: int) -> Array:
-    """bool[n]: states that are reachable from ``start`` and reach acceptance.
+def find_live(delta: Array, accepting: Array, starts: Array) -> Array:
+    """bool[n]: states that are reachable from one of ``starts`` (int64) and reach acceptance. Negative targets are none.
 
     Tarjan's strongly connected components (1972): a component is live if it holds an accepting state or leads to a live
     component. It needs one pass over the table and O(n) memory; searching backwards would need the reversed edges,
@@ -257,28 +257,33 @@ def _find_live(delta: Array, accepting: Array, start: int) -> Array:
     cursor = np.zeros(n, np.int32)  # next column to look at
     path = np.empty(n, np.int32)  # depth-first path
     pending = np.empty(n, np.int32)  # states whose component is still open
-    path[0] = pending[0] = start
-    index[start] = low[start] = 1
-    n_seen = n_path = n_pending = 1
-    while n_path:
-        q = path[n_path - 1]
-        is_live = live[q] or accepting[q]
-        low_q = low[q]
-        child = previous = -1
-        c = cursor[q]
-        while c < n_columns and child < 0:
-            t = delta[q, c]
-            c += 1
-            if t >= 0 and t != previous:
-                previous = t
-                if index[t] == 0:
-                    child = t
-                else:
-                    is_live |= live[t]
-                    low_q = min(low_q, low[t])
-        live[q] = is_live
-        low[q] = low_q
-        cursor[q] = c
+    n_seen = n_path = n_pending = n_started = 0
+    while True:
+        if n_path == 0:
+            while n_started < len(starts) and index[starts[n_started]] != 0:
+                n_started += 1
+            if n_started == len(starts):
+                return live
+            child = starts[n_started]
+        else:
+            q = path[n_path - 1]
+            is_live = live[q] or accepting[q]
+            low_q = low[q]
+            child = previous = -1
+            c = cursor[q]
+            while c < n_columns and child < 0:
+                t = delta[q, c]
+                c += 1
+                if t >= 0 and t != previous:
+                    previous = t
+                    if index[t] == 0:
+                        child = t
+                    else:
+                        is_live |= live[t]
+                        low_q = min(low_q, low[t])
+            live[q] = is_live
+            low[q] = low_q
+            cursor[q] = c
         if child >= 0:
             n_seen += 1
             index[child] = low[child] = n_seen
@@ -298,7 +303,6 @@ def _find_live(delta: Array, accepting: Array, start: int) -> Array:
                 member = pending[n_pending]
                 live[member] = is_live
                 low[member] = n + 1
-    return live
 
 
 @kernel
