@@ -11,8 +11,9 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 
-from fsmc.compiler.automata.dfa import DEAD, DFA, frozen_array
+from fsmc.compiler.automata.dfa import DFA, frozen_array
 from fsmc.compiler.automata.nfa import NFA, NO_GUARD
+from fsmc.compiler.automata.range_table import to_range_table
 from fsmc.compiler.errors import MachineError
 from fsmc.compiler.syntax.charclass import CharClass
 from fsmc.compiler.syntax.utf8 import ENTRY, FINAL, utf8_automaton
@@ -35,17 +36,9 @@ def byte_edges(dfa: DFA) -> npt.NDArray[np.int32]:
     >>> byte_edges(dfa).tolist()
     [[1, 0, 127, 1], [1, 128, 255, 2]]
     """
-    run_start = np.flatnonzero(np.diff(dfa.byte_class, prepend=dfa.byte_class[0] ^ 1))
-    table = dfa.delta[:, dfa.byte_class[run_start]]
-    starts = np.ones(table.shape, np.bool_)  # where an edge starts: bytes of another class may lead to the same state
-    starts[:, 1:] = table[:, 1:] != table[:, :-1]
-    source, run = np.nonzero(starts)
-    low = run_start[run]
-    high = np.append(low[1:], 0) - 1
-    high[high < 0] = 255  # the next edge belongs to the next state, and starts at byte 0
-    target = table[source, run]
-    edges: npt.NDArray[np.int32] = np.stack([source, low, high, target], axis=1).astype(np.int32)
-    return edges[target != DEAD]
+    table = to_range_table(dfa)
+    source = np.repeat(np.arange(dfa.n_states, dtype=np.int32), np.diff(table.offsets))
+    return np.column_stack([source, table.ranges])
 
 
 def character_edges(dfa: DFA) -> npt.NDArray[np.int32]:
