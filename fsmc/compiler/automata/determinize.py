@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from fsmc.compiler.automata.dfa import DFA, trim
+from fsmc.compiler.automata.look import determinize_guarded
 from fsmc.compiler.automata.nfa import NFA
 from fsmc.compiler.automata.range_table import RangeTable
 from fsmc.compiler.automata.subsets import FINAL, READS, Limits, PlainNFA, construct_subsets, offsets_by_source
@@ -38,11 +39,16 @@ def determinize(
            [0, 2, 3],
            [0, 2, 3]], dtype=int32)
     """
-    return determinize_ranges(nfa, Limits(max_states, max_bytes, max_seconds)).to_dfa()
+    dfa = determinize_ranges(nfa, Limits(max_states, max_bytes, max_seconds)).to_dfa()
+    if not nfa.guards:
+        return dfa  # every state of the NFA reaches the final one, so every set does
+    return trim(dfa.byte_class, dfa.delta, dfa.accepting, dfa.start)
 
 
 def determinize_ranges(nfa: NFA, limits: Limits) -> RangeTable:
-    """The same machine as ranges: what `minimize` starts from when the dense table in between is of no use."""
+    """The same as ranges, not trimmed where there are looks: for `minimize_ranges`, which has no use for a dense table."""
+    if nfa.guards:
+        return determinize_guarded(nfa, limits)
     offsets = offsets_by_source(nfa.edges[:, 0], nfa.n_states)
     marks = (offsets[1:] > offsets[:-1]).astype(np.uint8) * np.uint8(READS)
     marks[nfa.final] = FINAL

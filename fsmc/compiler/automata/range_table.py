@@ -49,6 +49,13 @@ class RangeTable:
         return DFA(byte_class, delta, self.accepting, self.start)
 
 
+def fill_columns(table: RangeTable, n_columns: int) -> npt.NDArray[np.int32]:
+    """int32[n_states, n_columns], the dense table of a machine over symbols 0..n_columns-1 instead of bytes."""
+    delta = np.zeros((table.n_states, n_columns), np.int32)
+    _fill(table.offsets, table.ranges, np.arange(256, dtype=np.uint8), delta)
+    return delta
+
+
 def to_range_table(dfa: DFA) -> RangeTable:
     """The rows of a DFA as byte ranges."""
     starts = np.flatnonzero(np.diff(dfa.byte_class, prepend=-1))
