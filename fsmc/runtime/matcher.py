@@ -49,7 +49,6 @@ class GrammarMatcher:
 
     __slots__ = (
         "_data",
-        "_depth",
         "_grammar",
         "_history",
         "_machine",
@@ -57,6 +56,8 @@ class GrammarMatcher:
         "_mask_index",
         "_masks",
         "_max_rollback",
+        "_n_entries",
+        "_n_reachable",
         "_offsets",
         "_row",
         "_size",
@@ -101,7 +102,8 @@ class GrammarMatcher:
         """Back to the beginning, with an empty history."""
         self._state, self._stack, self._terminated = self._machine.start, EMPTY_STACK, False
         self._history: _Entry | None = None
-        self._depth = 0  # entries in the chain of the history
+        self._n_entries = 0  # in the chain of the history
+        self._n_reachable = 0  # of these, how many rollback may undo
 
     def fork(self) -> GrammarMatcher:
         """A matcher at the same place with the same history, independent from here on; costs the same at any length.
@@ -188,40 +190,44 @@ class GrammarMatcher:
 
         Raises ValueError, and nothing changes, if that is negative or more than ``rollback_limit``.
         """
-        if not 0 <= num_tokens <= self.rollback_limit:
+        if not 0 <= num_tokens <= self._n_reachable:
             raise ValueError(
-                f"cannot roll back {num_tokens} tokens: the history holds {self.rollback_limit}"
+                f"cannot roll back {num_tokens} tokens: the history holds {self._n_reachable}"
                 + (f" (max_rollback_tokens={self._max_rollback})" if self._max_rollback is not None else "")
             )
         for _ in range(num_tokens):
             assert self._history is not None
             self._history, self._state, self._stack, self._terminated = self._history
-        self._depth -= num_tokens
+        self._n_entries -= num_tokens
+        self._n_reachable -= num_tokens
 
     @property
     def rollback_limit(self) -> int:
         """How many entries can be rolled back now."""
-        return self._depth if self._max_rollback is None else min(self._depth, self._max_rollback)
+        return self._n_reachable
 
     def _remember(self) -> None:
         """Put the present on the history."""
         self._history = (self._history, self._state, self._stack, self._terminated)
-        self._depth += 1
-        if self._max_rollback is not None and self._depth > 2 * self._max_rollback:
-            self._forget(self._max_rollback)
+        self._n_entries += 1
+        self._n_reachable += 1
+        if self._max_rollback is not None and self._n_reachable > self._max_rollback:
+            self._n_reachable = self._max_rollback
+            if self._n_entries > 2 * self._max_rollback:
+                self._forget()
 
-    def _forget(self, keep: int) -> None:
-        """Copy the newest ``keep`` entries, so that the older ones can be freed; forks may still need the old chain.
+    def _forget(self) -> None:
+        """Copy the entries within reach, so that the older ones can be freed; forks may still need the old chain.
 
-        Done once in ``keep`` entries or more, it costs each of them a constant.
+        It copies as many entries as were added since the last time, or fewer: a constant for each.
         """
         newest = []
         entry = self._history
-        for _ in range(keep):
+        for _ in range(self._n_reachable):
             assert entry is not None
             newest.append(entry[1:])
             entry = entry[0]
-        self._history, self._depth = None, keep
+        self._history, self._n_entries = None, self._n_reachable
         for rest in reversed(newest):
             self._history = (self._history, *rest)
 
