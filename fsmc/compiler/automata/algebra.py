@@ -104,7 +104,7 @@ def reverse(dfa: DFA, unit: Literal["characters", "bytes"] = "characters", **lim
             classes.setdefault((target, source), []).append((low, high))
         steps = [(p, CharClass.from_ranges(ranges), q) for (p, q), ranges in classes.items()]
         hub = dfa.n_states
-        nfa = text_nfa(steps, hub, start=hub, accepting=[dfa.start], epsilons=[(hub, int(q)) for q in accepting])
+        nfa = text_nfa(steps, hub + 1, start=hub, accepting=[dfa.start], epsilons=[(hub, int(q)) for q in accepting])
         return minimize(determinize(nfa, **limits))
     if unit != "bytes":
         raise ValueError(f"unit is {unit!r}; it must be 'characters' or 'bytes'")
