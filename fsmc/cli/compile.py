@@ -79,17 +79,12 @@ def _compile(
     progress: Stages,
 ) -> tuple[CompiledGrammar, dict[str, float]]:
     """The grammar with its whole index, and the seconds of each stage."""
-    seconds: dict[str, float] = {}
+    began: dict[str, float] = {}
 
     def stage(name: str, title: str) -> None:
-        nonlocal last
-        now = time.perf_counter()
-        if last:
-            seconds[last[0]] = now - last[1]
-        last = (name, now)
+        began[name] = time.perf_counter()
         progress.start(title)
 
-    last: tuple[str, float] | None = None
     stage("load", "loading")
     from fsmc.compiler.pipeline import GrammarCompiler
     from fsmc.compiler.tokens.trie import trie_of
@@ -105,12 +100,14 @@ def _compile(
     grammar = compiler.compile_regex(source.pattern, flavor=source.flavor, flags=source.flags)
     stage("masks", "masks")
     grammar.build_index(progress.advance)
-    stage("", "done")
-    compile_seconds = seconds.pop("compile")
+    stage("end", "done")
+    seconds = {
+        name: after - before for (name, before), after in zip(began.items(), [*began.values()][1:], strict=False)
+    }
+    compile_seconds, mask_seconds = seconds.pop("compile"), seconds.pop("masks")
     if grammar.stats.from_cache:
         return grammar, {**seconds, "from cache": compile_seconds}
-    masks = seconds.pop("masks")
-    return grammar, {**seconds, **grammar.stats.seconds, "masks": masks}
+    return grammar, {**seconds, **grammar.stats.seconds, "masks": mask_seconds}
 
 
 def summary(grammar: CompiledGrammar, output: Path, seconds: dict[str, float]) -> dict[str, Any]:
