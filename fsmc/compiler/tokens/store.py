@@ -65,12 +65,38 @@ def to_bytes(arrays: Mapping[str, Array], metadata: Mapping[str, str]) -> bytes:
     return bytes(save(little, {**metadata, "checksum": _checksum(little, metadata)}))
 
 
-def from_bytes(data: bytes, *, kind: str, where: str = "index") -> tuple[dict[str, Array], dict[str, str]]:
+def from_bytes(data: bytes | mmap.mmap, *, kind: str, where: str = "index") -> tuple[dict[str, Array], dict[str, str]]:
     """The arrays (read-only views of ``data``) and metadata that `to_bytes` packed; ``where`` names it in errors.
 
     Raises IndexFileError for content that is truncated, damaged, no index at all, or of another kind.
     """
-    return _parse(data, kind, where)
+    header, start = _header(data, where)
+    metadata = header.pop("__metadata__", None)
+    if not isinstance(metadata, dict) or not all(isinstance(v, str) for v in metadata.values()):
+        raise IndexFileError(f"{where}: a safetensors file, but not one of fsmc's")
+    if metadata.get("kind") != kind:
+        raise IndexFileError(f"{where}: this is {metadata.get('kind', 'no fsmc file')!r}, expected {kind!r}")
+    arrays: dict[str, Array] = {}
+    end = start
+    for name, entry in sorted(header.items(), key=lambda item: _place(item[1])):
+        try:
+            dtype, shape, (begin, stop) = np.dtype(_DTYPES[entry["dtype"]]), entry["shape"], entry["data_offsets"]
+            count = math.prod(shape)
+            if min(shape, default=0) < 0 or start + begin != end or stop - begin != count * dtype.itemsize:
+                raise ValueError("its place does not follow the array before it, or its size is not that of its shape")
+            if start + stop > len(data):
+                raise ValueError(f"truncated: it ends at byte {start + stop} of {len(data)}")
+            if end % dtype.itemsize:
+                raise ValueError("it is not aligned")
+            arrays[name] = np.frombuffer(data, dtype=dtype, count=count, offset=end if count else 0).reshape(shape)
+        except (KeyError, OverflowError, TypeError, ValueError) as error:
+            raise IndexFileError(f"{where}: array {name[:40]!r} cannot be read ({error})") from None
+        end = start + stop
+    if end != len(data):
+        raise IndexFileError(f"{where}: {len(data) - end} bytes too many")
+    if metadata.pop("checksum", None) != _checksum(arrays, metadata):
+        raise IndexFileError(f"{where}: damaged (the checksum does not match the content)")
+    return arrays, metadata
 
 
 def save_arrays(path: str | os.PathLike[str], arrays: Mapping[str, Array], metadata: Mapping[str, str]) -> None:
@@ -111,40 +137,7 @@ def load_arrays(path: str | os.PathLike[str], *, kind: str) -> tuple[dict[str, A
             data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
     except OSError as error:
         raise IndexFileError(f"{where}: cannot be read ({error.strerror or error})") from None
-    return _parse(data, kind, where)
-
-
-def _parse(data: bytes | mmap.mmap, kind: str, where: str) -> tuple[dict[str, Array], dict[str, str]]:
-    """Arrays as views of ``data``, after every length, offset and the checksum have been verified."""
-    header, start = _header(data, where)
-    metadata = header.pop("__metadata__", None)
-    if not isinstance(metadata, dict) or not all(isinstance(v, str) for v in metadata.values()):
-        raise IndexFileError(f"{where}: a safetensors file, but not one of fsmc's")
-    if metadata.get("kind") != kind:
-        raise IndexFileError(f"{where}: this is {metadata.get('kind', 'no fsmc file')!r}, expected {kind!r}")
-    arrays: dict[str, Array] = {}
-    end = start
-    for name, entry in sorted(header.items(), key=lambda item: _begin_of(item[1])):
-        try:
-            dtype, shape, (begin, stop) = np.dtype(_DTYPES[entry["dtype"]]), entry["shape"], entry["data_offsets"]
-            count = math.prod(shape)
-            if min(shape, default=0) < 0 or start + begin != end or stop - begin != count * dtype.itemsize:
-                raise ValueError("its place does not follow the array before it, or its size is not that of its shape")
-            if start + stop > len(data):
-                raise IndexFileError(f"{where}: truncated ({len(data)} bytes, {start + stop} or more expected)")
-            if end % dtype.itemsize:
-                raise ValueError("it is not aligned")
-            arrays[name] = np.frombuffer(data, dtype=dtype, count=count, offset=end if count else 0).reshape(shape)
-        except (KeyError, TypeError, ValueError) as error:
-            if isinstance(error, IndexFileError):
-                raise
-            raise IndexFileError(f"{where}: damaged header, array {name[:40]!r} ({error})") from None
-        end = start + stop
-    if end != len(data):
-        raise IndexFileError(f"{where}: {len(data) - end} bytes too many")
-    if metadata.pop("checksum", None) != _checksum(arrays, metadata):
-        raise IndexFileError(f"{where}: damaged (the checksum does not match the content)")
-    return arrays, metadata
+    return from_bytes(data, kind=kind, where=where)
 
 
 def _header(data: bytes | mmap.mmap, where: str) -> tuple[dict[str, Any], int]:
@@ -166,13 +159,13 @@ def _header(data: bytes | mmap.mmap, where: str) -> tuple[dict[str, Any], int]:
     return header, start
 
 
-def _begin_of(entry: Any) -> int:
-    """Where a header entry says that its array begins, for sorting; −1 for an entry that is none (it fails later)."""
+def _place(entry: Any) -> tuple[int, int]:
+    """Where a header entry says that its array lies, for sorting; an entry that is none comes first, and fails there."""
     try:
-        begin = entry["data_offsets"][0]
-    except (KeyError, IndexError, TypeError):
-        return -1
-    return begin if isinstance(begin, int) else -1
+        begin, stop = entry["data_offsets"]
+    except (KeyError, TypeError, ValueError):
+        return -1, -1
+    return (begin, stop) if isinstance(begin, int) and isinstance(stop, int) else (-1, -1)
 
 
 def _checksum(arrays: Mapping[str, Array], metadata: Mapping[str, str]) -> str:
@@ -248,7 +241,7 @@ class GrammarCache:
     def clear(self) -> int:
         """Remove everything, also files left behind by a process that was killed; how many entries there were."""
         count = self._attempt(lambda cache: int(cache.clear()), 0)
-        self._remove_files("??/??/*.val")
+        self._remove_files(".val")
         return count
 
     def close(self) -> None:
@@ -276,7 +269,7 @@ class GrammarCache:
                     raise  # read-only, full, locked for a minute: not the content's fault
                 log.warning("%s: damaged cache database (%s), starting afresh", self.directory, error)
                 self.close()
-                self._remove_files("cache.db*", "??/??/*.val")
+                self._remove_files("cache.db", "cache.db-wal", "cache.db-shm", ".val")
                 return use(self._opened())
         except Timeout:  # other processes kept the database locked for seconds: one miss, no more
             log.info("%s: cache busy, not used this time", self.directory)
@@ -293,11 +286,12 @@ class GrammarCache:
                 self._cache = open_cache(self.directory, self.size_limit)
             return self._cache
 
-    def _remove_files(self, *patterns: str) -> None:
-        with contextlib.suppress(OSError):
-            for pattern in patterns:
-                for file in self.directory.glob(pattern):
-                    file.unlink(missing_ok=True)
+    def _remove_files(self, *suffixes: str) -> None:
+        for folder, _, names in os.walk(self.directory):  # which passes over folders that others remove meanwhile
+            for name in names:
+                if name.endswith(suffixes):
+                    with contextlib.suppress(OSError):
+                        os.unlink(os.path.join(folder, name))
 
 
 _SEAL_BYTES = hashlib.sha256().digest_size
