@@ -50,8 +50,8 @@ def _byte_groups() -> npt.NDArray[np.int64]:
     letters_and_digits = [b"0123456789", b"ABCDEF", b"GHIJKLMNOPQRSTUVWXYZ", b"abcdef", b"ghijklmnopqrstuvwxyz"]
     alone = b" \t\n\r!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
     # Lead bytes are cut where scripts, and so the usual classes, change: Latin-1 (C2, C3), Latin letters (C4-C9),
-    # combining marks (CC-CD), Greek, Cyrillic, ..., the white space of E1, E2 and E3, the ideographs (E4-E9), four bytes.
-    cuts = [*b"\xc2\xc3\xc4\xca\xcc\xce\xd0\xd2\xd5\xd8\xdc\xe0\xe1\xe2\xe3\xe4\xea\xee\xf0\xf5"]
+    # combining marks (CC-CD), Greek, Cyrillic, ..., the white space of E1, E2 and E3, ideographs and nothing else (E5-E8).
+    cuts = [*b"\xc2\xc3\xc4\xca\xcc\xce\xd0\xd2\xd8\xdc\xe0\xe1\xe2\xe3\xe4\xe5\xe9\xea\xee\xf0\xf5"]
     leads = [bytes(range(low, high)) for low, high in pairwise(cuts)]
     controls = bytes(b for b in [*range(0x20), 0x7F] if b not in alone)
     groups = [*letters_and_digits, *(bytes([b]) for b in alone), controls, *leads]
@@ -171,4 +171,4 @@ def _loop_groups(delta: Array, byte_class: Array, ascii_classes: Array, todo: Ar
         for lead in range(0xC2, 0xF5):
             if leaves & BYTE_GROUP[lead] == 0 and not _returns(delta, byte_class, state, lead, todo):
                 leaves |= BYTE_GROUP[lead]
-        loops[state] = (2 * NO_CHARACTER - 1) & ~leaves
+        loops[state] = (NO_CHARACTER - 1) & ~leaves
