@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -174,8 +173,8 @@ class _Builder:
         self.edges = np.empty((size.edges, 4), np.int32)
         self.epsilons = np.empty((size.epsilons, 3), np.int32)
         # Single rows, the common case for literals, go through memoryviews: numpy takes five times as long for them.
-        self._edge_cells = memoryview(self.edges.reshape(-1))
-        self._epsilon_cells = memoryview(self.epsilons.reshape(-1))
+        self._edge_cells = memoryview(self.edges.reshape(-1).data)
+        self._epsilon_cells = memoryview(self.epsilons.reshape(-1).data)
 
     def emit(self, expr: Expr, base: int) -> int:
         """Write the fragment of ``expr`` (which matches something) at state ``base``; returns its exit.
@@ -217,7 +216,7 @@ class _Builder:
         self._n_epsilons += 1
 
     def _emit_class(self, chars: CharClass, base: int) -> None:
-        rows, n_states = _class_rows(chars)
+        rows = _class_rows(chars)
         if len(rows) == 1:
             _, low, high, target = rows[0]
             self._emit_edge(base, int(low), int(high), base + int(target))
@@ -300,8 +299,8 @@ def _times_optional(size: _Size, count: int) -> tuple[int, int, int]:
 
 
 @lru_cache(maxsize=4096)
-def _class_rows(chars: CharClass) -> tuple[npt.NDArray[np.int32], int]:
-    """Edges of one character as a fragment at base 0 and its size: the automaton's final state, 1, becomes the exit."""
+def _class_rows(chars: CharClass) -> npt.NDArray[np.int32]:
+    """Edges of one character as a fragment at base 0: the automaton's final state, 1, becomes the exit."""
     automaton = utf8_automaton(chars)
     size = automaton.n_states - 1
     number = np.arange(-1, size, dtype=np.int32)  # old states 2, 3, … move down by one, into the gap of the final state
@@ -309,11 +308,11 @@ def _class_rows(chars: CharClass) -> tuple[npt.NDArray[np.int32], int]:
     rows = automaton.edges.copy()
     rows[:, 0] = number[rows[:, 0]]
     rows[:, 3] = number[rows[:, 3]]
-    return _frozen(rows), size
+    return _frozen(rows)
 
 
-def _frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    view = array.view()
+def _frozen(array: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+    view = array[:]
     view.flags.writeable = False
     return view
 
