@@ -100,7 +100,7 @@ def test_look_machines_count_against_the_limits() -> None:
         determinize(nfa, max_states=5000)
     with pytest.raises(LimitExceeded, match="max_bytes=1000000 exceeded"):
         determinize(nfa, max_bytes=1_000_000)
-    with pytest.raises(LimitExceeded, match="max_seconds=0.001 exceeded"):
+    with pytest.raises(LimitExceeded, match=r"max_seconds=0\.001 exceeded"):
         determinize(nfa, max_seconds=0.001)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import re
 import tracemalloc
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 from random_patterns import pattern, texts
 
-from fsmc.compiler.automata.nfa import NO_GUARD, NFA, thompson
+from fsmc.compiler.automata.nfa import NFA, NO_GUARD, thompson
 from fsmc.compiler.errors import LimitExceeded
 from fsmc.compiler.syntax.charclass import EMPTY, CharClass
 from fsmc.compiler.syntax.expr import EPSILON, NOTHING, Alternate, Chars, Concat, Expr, Look, Repeat
@@ -79,7 +80,7 @@ def test_arrays_keep_their_invariants(seed: int) -> None:
     edges, epsilons = nfa.edges.tolist(), nfa.epsilons.tolist()
     assert edges == sorted(edges)
     assert [row[0] for row in epsilons] == sorted(row[0] for row in epsilons)
-    for (source, _, high, _), (following, low, _, _) in zip(edges, edges[1:], strict=False):
+    for (source, _, high, _), (following, low, _, _) in itertools.pairwise(edges):
         assert source < following or high < low
     assert all(0 <= low <= high <= 255 for _, low, high, _ in edges)
     assert all(guard == NO_GUARD or 0 <= guard < len(nfa.guards) for _, _, guard in epsilons)
@@ -120,6 +121,14 @@ def test_parts_that_match_nothing_are_left_out() -> None:
     assert thompson(Repeat(NOTHING, 0, None)).matches(b"")
     assert thompson(EPSILON).n_states == 1
     assert thompson(Concat((Look(NOTHING, False, True), A))).matches(b"a")
+
+
+def test_deep_trees_do_not_exhaust_the_stack() -> None:
+    source = "a"
+    for _ in range(99):
+        source = f"(?:x{source}*|y)"
+    assert thompson(parse_regex(source)).matches(b"xxxy")
+    assert thompson(parse_regex(f"(?={source})..")).matches(b"xy")
 
 
 def test_shared_nodes_are_measured_once() -> None:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -86,7 +87,7 @@ def thompson(expr: Expr, *, max_states: int = MAX_NFA_STATES) -> NFA:
     [[0, 1], [0, 3], [2, 7], [3, 4], [3, 7], [6, 3]]
     """
     builder = _Builder()
-    size = builder.size(expr)
+    size = builder.measure(expr)
     if size is None:
         return NFA(_frozen(np.empty((0, 4), np.int32)), _frozen(np.empty((0, 3), np.int32)), 2)
     if size.states + 1 > max_states:
@@ -98,8 +99,7 @@ def thompson(expr: Expr, *, max_states: int = MAX_NFA_STATES) -> NFA:
     return NFA(_frozen(builder.edges), _frozen(builder.epsilons), size.states + 1, tuple(builder.guards))
 
 
-@dataclass(frozen=True, slots=True)
-class _Size:
+class _Size(NamedTuple):
     """What a fragment takes: states without its exit, rows of edges, rows of epsilons."""
 
     states: int
@@ -124,12 +124,20 @@ class _Builder:
         self._sizes: dict[int, _Size | None] = {}  # by id: trees may share nodes, and nodes hash in linear time
         self._n_edges = self._n_epsilons = 0
 
-    def size(self, expr: Expr) -> _Size | None:
-        """Size of the fragment of ``expr``, or None if it matches nothing: such branches are left out."""
-        key = id(expr)
-        if key not in self._sizes:
-            self._sizes[key] = self._measure(expr)
-        return self._sizes[key]
+    def measure(self, expr: Expr) -> _Size | None:
+        """Size of the fragment of ``expr``, or None if it matches nothing: such branches are left out.
+
+        Children first, without recursion; a node that the tree holds several times is measured once.
+        """
+        pending = [expr]
+        while pending:
+            missing = [child for child in _children(pending[-1]) if id(child) not in self._sizes]
+            if missing:
+                pending += missing
+            else:
+                node = pending.pop()
+                self._sizes[id(node)] = self._measure(node)
+        return self._sizes[id(expr)]
 
     def _measure(self, expr: Expr) -> _Size | None:
         match expr:
@@ -141,13 +149,13 @@ class _Builder:
             case Concat(parts):
                 total = _NOTHING
                 for part in parts:
-                    size = self.size(part)
+                    size = self._sizes[id(part)]
                     if size is None:
                         return None
                     total = total.plus(size.states, size.edges, size.epsilons)
                 return total
             case Alternate(branches):
-                sizes = [size for branch in branches if (size := self.size(branch)) is not None]
+                sizes = [size for branch in branches if (size := self._sizes[id(branch)]) is not None]
                 if len(sizes) < 2:
                     return sizes[0] if sizes else None
                 total = _Size(len(sizes), 0, 2 * len(sizes) - 1)  # a common entry; an end for each branch but the last
@@ -155,7 +163,7 @@ class _Builder:
                     total = total.plus(size.states, size.edges, size.epsilons)
                 return total
             case Repeat(body, minimum, maximum):
-                size = self.size(body)
+                size = self._sizes[id(body)]
                 if size is None:
                     return _NOTHING if minimum == 0 else None
                 if size.states == 0:
@@ -163,7 +171,7 @@ class _Builder:
                 if maximum is None:
                     return size.times(max(minimum, 1)).plus(1 + (minimum == 0), 0, 2 + (minimum == 0))
                 return size.times(minimum).plus(*_times_optional(size, maximum - minimum))
-            case Look(body, _, negated) if self.size(body) is None:
+            case Look(body, _, negated) if self._sizes[id(body)] is None:
                 return _NOTHING if negated else None
             case Look() | TextStart() | TextEnd():
                 return _Size(1, 0, 1)
@@ -292,6 +300,17 @@ class _Builder:
             place[:, :, last_column] += shifts * (template[:, last_column] != fixed)
         self._n_edges += count * (self._n_edges - first_edge)
         self._n_epsilons += count * (self._n_epsilons - first_epsilon)
+
+
+def _children(expr: Expr) -> tuple[Expr, ...]:
+    match expr:
+        case Concat(parts):
+            return parts
+        case Alternate(branches):
+            return branches
+        case Repeat(body) | Look(body):
+            return (body,)
+    return ()
 
 
 def _times_optional(size: _Size, count: int) -> tuple[int, int, int]:

@@ -204,8 +204,9 @@ def _close(
     n = 0
     key = np.uint64(0)
     final = False
+    steps = 0
     while depth > 0:
-        state[_STEPS] += 1
+        steps += 1
         depth -= 1
         x = stack[depth]
         mark = marks[x]
@@ -232,6 +233,7 @@ def _close(
                 seen[y] = stamp
                 stack[depth] = y
                 depth += 1
+    state[_STEPS] += steps
     if n == 0:
         return 0
 
