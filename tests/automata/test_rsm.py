@@ -12,7 +12,7 @@ from fsmc.compiler.automata.dfa import DFA
 from fsmc.compiler.automata.rsm import CALL, EXIT, RSM, Configuration
 from fsmc.compiler.errors import MachineError
 
-LENGTH = {"balanced_brackets": 9, "sums": 6, "parity": 5}
+LENGTH = {"balanced_brackets": 9, "sums": 5, "parity": 4}
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
