@@ -144,6 +144,8 @@ class _Builder:
             case Chars(chars):
                 if not chars:
                     return None
+                if _is_ascii(chars):
+                    return _Size(1, len(chars.ranges), 0)
                 automaton = utf8_automaton(chars)
                 return _Size(automaton.n_states - 1, len(automaton.edges), 0)
             case Concat(parts):
@@ -224,11 +226,11 @@ class _Builder:
         self._n_epsilons += 1
 
     def _emit_class(self, chars: CharClass, base: int) -> None:
-        rows = _class_rows(chars)
-        if len(rows) == 1:
-            _, low, high, target = rows[0]
-            self._emit_edge(base, int(low), int(high), base + int(target))
+        if _is_ascii(chars):  # most characters of a pattern stand for themselves: spare them numpy's overhead
+            for low, high in chars.ranges:
+                self._emit_edge(base, low, high, base + 1)
             return
+        rows = _class_rows(chars)
         place = self.edges[self._n_edges : self._n_edges + len(rows)]
         np.add(rows, np.array([base, 0, 0, base], np.int32), out=place)
         self._n_edges += len(rows)
@@ -315,6 +317,10 @@ def _children(expr: Expr) -> tuple[Expr, ...]:
 
 def _times_optional(size: _Size, count: int) -> tuple[int, int, int]:
     return (size.states + 1) * count, size.edges * count, (size.epsilons + 2) * count
+
+
+def _is_ascii(chars: CharClass) -> bool:
+    return chars.ranges[-1][1] < 0x80
 
 
 @lru_cache(maxsize=4096)
