@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 from pathlib import Path
 
@@ -49,13 +50,33 @@ def real_vocabulary() -> Vocabulary:
 
 def allowed_by_dfa(dfa: DFA, vocab: Vocabulary, state: int) -> list[int]:
     """The tokens whose bytes all lead on, all tokens at once, one byte position after the other."""
-    lengths = np.diff(vocab.token_offsets)
-    states = np.where(lengths > 0, state, 0)
-    for position in range(int(lengths.max(initial=0))):
-        going = np.flatnonzero((lengths > position) & (states != 0))
-        data = vocab.token_bytes[vocab.token_offsets[going] + position]
-        states[going] = dfa.delta[states[going], dfa.byte_class[data]]
-    return np.flatnonzero(states).tolist()
+    going, lengths = tokens_by_first_byte(vocab, dfa.delta[state, dfa.byte_class] != 0)
+    states = np.full(len(going), state)
+    done = []
+    position = 0
+    while len(going):
+        states = dfa.delta[states, dfa.byte_class[vocab.token_bytes[vocab.token_offsets[going] + position]]]
+        position += 1
+        done.append(going[(states != 0) & (lengths == position)])
+        more = (states != 0) & (lengths > position)
+        going, states, lengths = going[more], states[more], lengths[more]
+    return np.sort(np.concatenate([*done, np.zeros(0, int)])).tolist()
+
+
+def tokens_by_first_byte(vocab: Vocabulary, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The ids and lengths of the tokens that begin with any of the wanted bytes (bool[256])."""
+    order, first, lengths = _tokens_sorted_by_first_byte(vocab)
+    edges = np.searchsorted(first, np.arange(257))
+    chosen = np.concatenate([np.arange(edges[b], edges[b + 1]) for b in np.flatnonzero(wanted)] or [np.zeros(0, int)])
+    return order[chosen], lengths[chosen]
+
+
+@functools.cache
+def _tokens_sorted_by_first_byte(vocab: Vocabulary) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    with_bytes = np.flatnonzero(np.diff(vocab.token_offsets))
+    first = vocab.token_bytes[vocab.token_offsets[with_bytes]]
+    order = with_bytes[np.argsort(first, kind="stable")]
+    return order, np.sort(first), np.diff(vocab.token_offsets)[order]
 
 
 def allowed_by_rsm(machine: RSM, vocab: Vocabulary, configuration: Configuration) -> list[int]:

@@ -29,7 +29,7 @@ before it; rows and words of ``stored`` written so far."""
 HASH, N_ALLOWED, N_CHANGES = 0, 1, 2
 """Places in the digest of a row: the XOR of its words' hashes, its set bits, how many words were ever changed."""
 
-_WORD = 0xFFFFFFFF
+_WORD, _SIGN = 0xFFFFFFFF, 0x80000000
 
 
 @kernel
@@ -150,7 +150,7 @@ def _difference_walk(
 def _flip(row: Array, digest: Array, word: int, flips: int) -> None:
     """Flip bits of one word and keep the digest up."""
     before = row[word]
-    row[word] = before ^ flips
+    row[word] = (((before ^ flips) & _WORD) ^ _SIGN) - _SIGN  # as int32: its bit 31 is the sign
     digest[HASH] ^= _scramble(word, before) ^ _scramble(word, row[word])
     digest[N_ALLOWED] += _count_bits(row[word]) - _count_bits(before)
     digest[N_CHANGES] += 1
@@ -232,7 +232,7 @@ def ranks_to_ids(row_kind: Array, row_start: Array, stored: Array, token_ids: Ar
         for rank in range(len(token_ids)):
             if scratch[rank >> 5] >> (rank & 31) & 1:
                 token = token_ids[rank]
-                stored[start + (token >> 5)] |= np.int64(1) << (token & 31)
+                stored[start + (token >> 5)] |= np.int32(1) << np.int32(token & 31)
 
 
 @kernel

@@ -92,7 +92,7 @@ def _pack_row(rank_row: Array, token_ids: Array, max_ids: int, packed: Array) ->
             if bits >> (rank & 31) & 1:
                 token = token_ids[rank]
                 if kind == BITS:
-                    packed[token >> 5] |= np.int64(1) << (token & 31)
+                    packed[token >> 5] |= np.int32(1) << np.int32(token & 31)
                 else:
                     packed[size] = token
                     size += 1
@@ -109,12 +109,12 @@ def _expand_row(kind: int, packed: Array, all_tokens: Array, out: Array) -> None
         for w in range(n_words):
             out[w] = all_tokens[w]
         for i in range(len(packed)):
-            out[packed[i] >> 5] &= ~(np.int64(1) << (packed[i] & 31))
+            out[packed[i] >> 5] &= ~(np.int32(1) << np.int32(packed[i] & 31))
     else:
         for w in range(n_words):
             out[w] = 0
         for i in range(len(packed)):
-            out[packed[i] >> 5] |= np.int64(1) << (packed[i] & 31)
+            out[packed[i] >> 5] |= np.int32(1) << np.int32(packed[i] & 31)
     for w in range(n_words, len(out)):
         out[w] = 0
 

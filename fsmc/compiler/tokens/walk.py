@@ -221,14 +221,14 @@ def _fill(
             low, high = token_start[node], token_start[below if stays else node + 1]
             if high - low < 32:
                 for rank in range(low, high):
-                    row[rank >> 5] |= np.int64(1) << (rank & 31)
+                    row[rank >> 5] |= np.int32(1) << np.int32(rank & 31)
             else:
                 for rank in range(low, (low + 31) & ~31):
-                    row[rank >> 5] |= np.int64(1) << (rank & 31)
+                    row[rank >> 5] |= np.int32(1) << np.int32(rank & 31)
                 for w in range((low + 31) >> 5, high >> 5):
                     row[w] = -1
                 for rank in range(high & ~31, high):
-                    row[rank >> 5] |= np.int64(1) << (rank & 31)
+                    row[rank >> 5] |= np.int32(1) << np.int32(rank & 31)
             if stays:
                 node = below
                 continue
