@@ -218,7 +218,7 @@ class _Settler:
         edge = after if expr.ahead else before
         facts = self.facts(body)
         near = facts.first if expr.ahead else facts.last
-        if facts.consumes and not near & edge.chars:
+        if facts.consumes and near.isdisjoint(edge.chars):
             return EPSILON if expr.negated else NOTHING
         seen = type(body) is Chars and not edge.boundary and edge.chars.issubset(body.chars)
         if seen or not (facts.consumes or facts.asserts):
