@@ -21,11 +21,12 @@ import numpy as np
 import numpy.typing as npt
 
 from fsmc.cache_dir import default_cache_dir
-from fsmc.compiler.automata.determinize import MAX_BYTES, MAX_SECONDS, MAX_STATES, Limits, determinize_ranges
+from fsmc.compiler.automata.determinize import MAX_BYTES, MAX_SECONDS, MAX_STATES, determinize_ranges
 from fsmc.compiler.automata.dfa import DFA
 from fsmc.compiler.automata.minimize import minimize, minimize_ranges
 from fsmc.compiler.automata.nfa import thompson
 from fsmc.compiler.automata.rsm import RSM
+from fsmc.compiler.automata.subsets import Limits
 from fsmc.compiler.errors import EmptyLanguageError, IndexFileError, MachineError
 from fsmc.compiler.syntax.regex import parse_regex
 from fsmc.compiler.tokens.masks import LazyMasks, TokenIndex, build_index
