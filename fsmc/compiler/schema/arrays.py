@@ -1,0 +1,304 @@
+"""What an array may do next, given the items written so far: as objects.py does for members.
+
+The formula is over `El`, `Count` and `MinItems` with absolute indices. Conjuncts ``El(low, high, f)`` and ``MinItems`` never
+change; the residual is derived item by item.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+
+from fsmc.compiler.errors import LimitExceeded
+from fsmc.compiler.schema.atoms import Count, El, MinItems
+from fsmc.compiler.schema.cubes import Cube, cubes
+from fsmc.compiler.schema.emptiness import Emptiness
+from fsmc.compiler.schema.formula import FALSE, TRUE, Formulas
+from fsmc.compiler.schema.objects import MAX_OUTCOME_CUBES, Member
+
+MAX_SEARCH = 20_000
+
+
+class ArrayShape:
+    """One array formula with what is watched beside it. A *place* is the index of the next item, at most ``last``.
+
+    From index ``last`` on no condition depends on the index any more.
+    """
+
+    def __init__(self, must: int, watches: tuple[int, ...], table: Formulas, emptiness: Emptiness) -> None:
+        self.table, self.emptiness, self.watches = table, emptiness, watches
+        payloads = {a: table.payload(a) for f in (must, *watches) for a in table.atoms(f)}
+        self.static: list[El] = []
+        self.least, self.most = 0, None  # type: int, int | None
+        residual = []
+        for part in table.conjuncts(must):
+            literal = table.literal(part)
+            payload = payloads[literal[0]] if literal else None
+            if literal and literal[1] and isinstance(payload, El):
+                self.static.append(payload)
+            elif literal and isinstance(payload, MinItems):
+                if literal[1]:
+                    self.least = max(self.least, payload.count)
+                else:
+                    self.most = payload.count - 1 if self.most is None else min(self.most, payload.count - 1)
+            else:
+                residual.append(part)
+        self.residual = table.conj(residual)
+        bounds = [self.least, 0 if self.most is None else self.most]
+        bounds += [p.count for p in payloads.values() if isinstance(p, MinItems)]
+        bounds += [b for p in payloads.values() if isinstance(p, El) for b in (p.low, p.high or 0)]
+        self.last = max(bounds)
+        self._static_at: dict[int, int] = {}
+        self._asked: dict[tuple[int, int], int] = {}
+        self._feasible: dict[tuple[int, int], bool] = {}
+
+    def static_at(self, place: int) -> int:
+        """What every array asks of the item at ``place``."""
+        known = self._static_at.get(place)
+        if known is None:
+            known = self.table.conj(e.value for e in self.static if _covers(e, place))
+            self._static_at[place] = known
+        return known
+
+    def after(self, place: int) -> int:
+        """The place after one more item."""
+        return min(place + 1, self.last)
+
+    def may_end(self, place: int) -> bool:
+        """Whether the array is long enough to end here."""
+        return place >= self.least
+
+    def may_go_on(self, place: int) -> bool:
+        """Whether one more item is not too many."""
+        return self.most is None or place < self.most
+
+    def normal(self, formula: int, place: int) -> int:
+        """The formula at this place, without atoms that the place already decides."""
+        if formula in (TRUE, FALSE):
+            return formula
+
+        def settled(atom: int) -> int:
+            payload = self.table.payload(atom)
+            if isinstance(payload, El):
+                return TRUE if payload.high is not None and payload.high <= place else atom
+            if isinstance(payload, MinItems):
+                if payload.count <= max(place, self.least):
+                    return TRUE
+                return FALSE if self.most is not None and payload.count > self.most else atom
+            return atom
+
+        return self.table.substitute(formula, settled)
+
+    def closed(self, formula: int, place: int) -> bool:
+        """Whether the formula holds if the array ends here."""
+
+        def at_end(atom: int) -> int:
+            payload = self.table.payload(atom)
+            if isinstance(payload, MinItems):
+                return TRUE if payload.count <= place else FALSE
+            return FALSE if isinstance(payload, Count) else TRUE
+
+        return self.table.substitute(formula, at_end) == TRUE
+
+    def derivative(self, formula: int, place: int) -> int:
+        """The formula before an item at ``place``, in terms of that item's value and of the rest."""
+        table = self.table
+
+        def value_of(atom: int) -> int:
+            payload = table.payload(atom)
+            if isinstance(payload, El):
+                return table.conj((self._now(payload.value), atom)) if _covers(payload, place) else atom
+            if isinstance(payload, Count):
+                now = self._now(payload.value)
+                fewer = TRUE if payload.count == 1 else table.atom(Count(payload.value, payload.count - 1))
+                # written so that "now" alone decides which of the two counts remains
+                return table.conj(
+                    (table.disj((table.negate(now), fewer)), table.disj((now, atom)))
+                )
+            return atom
+
+        return table.substitute(formula, value_of)
+
+    def _now(self, value: int) -> int:
+        return value if value in (TRUE, FALSE) else self.table.atom(Member(value))
+
+    def watched_values(self, derivatives: tuple[int, ...]) -> tuple[int, ...]:
+        """Value formulas on whose truth for this item the derivatives depend."""
+        atoms = {a for f in derivatives for a in self.table.atoms(f)}
+        return tuple(sorted(p.value for a in atoms if isinstance(p := self.table.payload(a), Member)))
+
+    def after_value(self, derivative: int, truth: dict[int, bool], place: int) -> int:
+        """The residual after an item, once it is known which of `watched_values` hold of its value."""
+
+        def value_of(atom: int) -> int:
+            payload = self.table.payload(atom)
+            return (TRUE if truth[payload.value] else FALSE) if isinstance(payload, Member) else atom
+
+        return self.normal(self.table.substitute(derivative, value_of), place)
+
+    def asked_of(self, residual: int, place: int) -> int:
+        """The strongest value formula for an item at ``place`` that leaves the rest possible; FALSE if none."""
+        key = (residual, place)
+        known = self._asked.get(key)
+        if known is None:
+            known = self._asked[key] = self._ask(residual, place)
+        return known
+
+    def _ask(self, residual: int, place: int) -> int:
+        table, static = self.table, self.static_at(place)
+        if not self.may_go_on(place) or not self.emptiness.satisfiable(static):
+            return FALSE
+        after = self.after(place)
+        derivative = self.normal(self.derivative(residual, place), after)
+        found: list[frozenset[int]] = []
+        for cube in cubes(table, derivative, lambda cube: self._decide(cube, static, found)):
+            here = self._here(cube)
+            if any(known <= here for known in found):
+                continue
+            if self._possible(cube, after):
+                found.append(here)
+                if not here:
+                    break
+                if len(found) > MAX_OUTCOME_CUBES:
+                    raise LimitExceeded("alternatives of one item", MAX_OUTCOME_CUBES, len(found))
+        return table.conj((static, table.disj(map(table.conj, found))))
+
+    def feasible(self, residual: int, place: int) -> bool:
+        """Whether an array with this residual can be completed from this place."""
+        if residual == FALSE:
+            return False
+        key = (residual, place)
+        known = self._feasible.get(key)
+        if known is None:
+            known = any(self._possible(cube, place) for cube in cubes(self.table, residual, lambda c: self._decide(c, TRUE, [])))
+            if known or not self.emptiness.leaning:
+                self._feasible[key] = known
+        return known
+
+    def _here(self, cube: Cube) -> frozenset[int]:
+        """The literals of a cube that speak of the item being written."""
+        return frozenset(
+            p.value if sign else self.table.negate(p.value)
+            for atom, sign in cube.items()
+            if isinstance(p := self.table.payload(atom), Member)
+        )
+
+    def _decide(self, cube: Cube, static: int, found: list[frozenset[int]]) -> Callable[[int], int] | None:
+        table, emptiness = self.table, self.emptiness
+        here = self._here(cube)
+        this_value = table.conj((static, *here))
+        if here and (any(known <= here for known in found) or not emptiness.satisfiable(this_value)):
+            return None
+
+        def decided(atom: int) -> int:
+            payload = table.payload(atom)
+            if not here or not isinstance(payload, Member):
+                return atom
+            if emptiness.surely_empty(table.conj((this_value, table.negate(payload.value)))):
+                return TRUE
+            return FALSE if emptiness.surely_empty(table.conj((this_value, payload.value))) else atom
+
+        return decided
+
+    # ── can all of these literals hold at once? ──────────────────────────────────────────────────────────────────────
+
+    def _possible(self, cube: Cube, place: int) -> bool:
+        """Whether items can still come that make every literal true.
+
+        Wanted items are put one by one at the first index that can take them; where at-most counts or a shortage of
+        indices make that choice matter, all choices are searched.
+        """
+        table = self.table
+        least, most = self.least, self.most
+        always = list(self.static)
+        wanted: list[tuple[int, int | None, int]] = []  # an item in [low, high) that satisfies the formula
+        bounded: list[tuple[int, int]] = []  # at most n items satisfy the formula
+        for atom, sign in cube.items():
+            payload = table.payload(atom)
+            if isinstance(payload, El):
+                if sign:
+                    always.append(payload)
+                else:
+                    wanted.append((max(payload.low, place), payload.high, table.negate(payload.value)))
+            elif isinstance(payload, Count):
+                if sign:
+                    wanted += [(place, None, payload.value)] * payload.count
+                else:
+                    bounded.append((payload.value, payload.count - 1))
+            elif isinstance(payload, MinItems):
+                if sign:
+                    least = max(least, payload.count)
+                else:
+                    most = payload.count - 1 if most is None else min(most, payload.count - 1)
+        if most is not None and most < least:
+            return False
+        horizon = max([least, self.last, place, *(low + 1 for low, _, _ in wanted)]) + len(wanted)
+        horizon = horizon if most is None else min(horizon, most)
+
+        def at(index: int) -> int:
+            return table.conj(e.value for e in always if _covers(e, index))
+
+        if not bounded and not wanted:
+            return self._can_fill(always, place, least)
+        return self._search(place, horizon, least, at, wanted, bounded)
+
+    def _can_fill(self, always: list[El], place: int, end: int) -> bool:
+        """Whether each index from ``place`` to ``end`` can be filled: one question for each stretch of equal conditions."""
+        cuts = sorted({place, *(b for e in always for b in (e.low, e.high or 0) if place < b < end)})
+        return end <= place or all(
+            self.emptiness.satisfiable(self.table.conj(e.value for e in always if _covers(e, cut))) for cut in cuts
+        )
+
+    def _search(
+        self,
+        place: int,
+        horizon: int,
+        least: int,
+        at: Callable[[int], int],
+        wanted: list[tuple[int, int | None, int]],
+        bounded: list[tuple[int, int]],
+    ) -> bool:
+        """Depth-first over indices: which of the wanted items stand here, which bounded formulas this item satisfies."""
+        table, satisfiable = self.table, self.emptiness.satisfiable
+        failed: set[tuple[int, tuple[int, ...], tuple[int, ...]]] = set()
+        steps = itertools.count()
+
+        def go(index: int, open_: tuple[int, ...], left: tuple[int, ...]) -> bool:
+            if not open_ and index >= least:
+                return True
+            if index >= horizon or (index, open_, left) in failed:
+                return False
+            if next(steps) > MAX_SEARCH:
+                raise LimitExceeded("steps to place array items", MAX_SEARCH, MAX_SEARCH, "simplify contains and items")
+            here = [i for i in open_ if wanted[i][0] <= index and (wanted[i][1] is None or index < (wanted[i][1] or 0))]
+            distinct = {}  # equal wishes are interchangeable: of each keep the first
+            for i in here:
+                distinct.setdefault(wanted[i][2], i)
+            for chosen in _subsets(tuple(distinct.values())):
+                value = table.conj((at(index), *(wanted[i][2] for i in chosen)))
+                if not satisfiable(value):
+                    continue
+                rest = tuple(i for i in open_ if i not in chosen)
+                for taken in itertools.product((False, True), repeat=len(bounded)):
+                    if any(t and n == 0 for t, n in zip(taken, left, strict=True)):
+                        continue
+                    marks = (f if t else table.negate(f) for (f, _), t in zip(bounded, taken, strict=True))
+                    if satisfiable(table.conj((value, *marks))):
+                        if go(index + 1, rest, tuple(n - t for n, t in zip(left, taken, strict=True))):
+                            return True
+            failed.add((index, open_, left))
+            return False
+
+        return go(place, tuple(range(len(wanted))), tuple(n for _, n in bounded))
+
+
+def _covers(element: El, index: int) -> bool:
+    return element.low <= index and (element.high is None or index < element.high)
+
+
+def _subsets(items: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    """All subsets, larger ones first: an item that serves several wishes leaves more room."""
+    for n in range(len(items), -1, -1):
+        yield from itertools.combinations(items, n)
+
+

@@ -1,0 +1,91 @@
+"""Which formulas some JSON value satisfies: exact, so that a machine never enters what it cannot leave.
+
+A recursive schema asks about itself ("a node whose child is a node"). Values are finite, so the answer is the *least*
+fixed point: a question that is still open counts as "no value". A "no" found that way holds only as long as the question is
+open, and is not remembered; a "yes" names a value and is final.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from fsmc.compiler.schema.atoms import ARRAY, NUMBER, OBJECT, STRING, TYPES
+from fsmc.compiler.schema.formula import FALSE, TRUE, Formulas
+from fsmc.compiler.schema.keywords import Keywords
+from fsmc.compiler.schema.numbers import number_satisfiable
+from fsmc.compiler.schema.strings import string_satisfiable
+
+
+class Emptiness:
+    """Satisfiability of value formulas. ``of_object`` and ``of_array`` answer for those types' own formulas."""
+
+    def __init__(self, keywords: Keywords) -> None:
+        self.keywords = keywords
+        self.table: Formulas = keywords.formulas
+        self.of_object: Callable[[int], bool]
+        self.of_array: Callable[[int], bool]
+        self._known: dict[int, bool] = {TRUE: True, FALSE: False}
+        self._known_typed: dict[tuple[int, str], bool] = {}
+        self._open: dict[int, int] = {}
+        self._lowest: float = math.inf  # the outermost open question that an answer since has leant on
+
+    def satisfiable(self, formula: int) -> bool:
+        """Whether some value satisfies the formula (as far as known while a recursive question is open)."""
+        known = self._known.get(formula)
+        if known is not None:
+            return known
+        depth = self._open.get(formula)
+        if depth is not None:
+            self._lowest = min(self._lowest, depth)
+            return False
+        depth = self._open[formula] = len(self._open)
+        outer, self._lowest = self._lowest, math.inf
+        try:
+            answer = any(self.typed(self.keywords.expand(formula, type_), type_) for type_ in TYPES)
+        finally:
+            del self._open[formula]
+            leant_on, self._lowest = self._lowest, outer
+        if answer:
+            self._known[formula] = True
+        elif leant_on >= depth:
+            self._known[formula] = False
+        else:
+            self._lowest = min(outer, leant_on)
+        return answer
+
+    def surely_empty(self, formula: int) -> bool:
+        """Whether no value satisfies the formula, whatever the open questions turn out to be."""
+        outer, self._lowest = self._lowest, math.inf
+        try:
+            return not self.satisfiable(formula) and self._lowest == math.inf
+        finally:
+            self._lowest = outer
+
+    @property
+    def leaning(self) -> bool:
+        """Whether an answer given since the last question began rests on one that is still open."""
+        return self._lowest != math.inf
+
+    def typed(self, formula: int, type_: str) -> bool:
+        """Whether a value of this type satisfies a formula over the type's atoms."""
+        if formula in (TRUE, FALSE):
+            return formula == TRUE
+        key = (formula, type_)
+        known = self._known_typed.get(key)
+        if known is not None:
+            return known
+        outer, self._lowest = self._lowest, math.inf
+        if type_ == STRING:
+            answer = string_satisfiable(formula, self.table)
+        elif type_ == NUMBER:
+            answer = number_satisfiable(formula, self.table)
+        elif type_ == OBJECT:
+            answer = self.of_object(formula)
+        else:
+            assert type_ == ARRAY, "formulas of literals are constants"
+            answer = self.of_array(formula)
+        if answer or self._lowest == math.inf:
+            self._known_typed[key] = answer
+        self._lowest = outer if answer else min(outer, self._lowest)
+        return answer

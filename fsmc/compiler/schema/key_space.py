@@ -1,0 +1,82 @@
+"""The keys of an object, in classes: each declared name is one, the others are told apart by the key sets in play.
+
+Key sets are string formulas. Two keys that satisfy the same of them are treated alike, so an object needs to know only
+the class of a key. Classes are numbered and sets of classes are bit masks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from fsmc.compiler.schema.atoms import StrEnum
+from fsmc.compiler.schema.formula import FALSE, TRUE, Formulas
+from fsmc.compiler.schema.outcome_dfa import OutcomeDFA
+from fsmc.compiler.schema.strings import string_component, string_holds
+
+
+@dataclass(frozen=True, eq=False)
+class KeySpace:
+    """Classes 0 … n_names - 1 are the declared names, those from n_names on the others, by their outcome in ``others``.
+
+    mask_of: key set → bit mask of the classes in it. others: the machine over an undeclared key's content whose outcome
+    is the class minus n_names (None: one class, any text). sizes: keys in each other class, None for infinitely many.
+    """
+
+    names: tuple[str, ...]
+    mask_of: dict[int, int]
+    others: OutcomeDFA | None
+    sizes: tuple[int | None, ...]
+
+    @property
+    def n_names(self) -> int:
+        """Number of declared names."""
+        return len(self.names)
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes."""
+        return len(self.names) + len(self.sizes)
+
+    @property
+    def others_mask(self) -> int:
+        """All classes of undeclared keys."""
+        return (1 << self.n_classes) - (1 << self.n_names)
+
+
+def key_space(names: tuple[str, ...], key_sets: Iterable[int], table: Formulas) -> KeySpace:
+    """The classes that ``key_sets`` and the declared names make of all keys. ``names`` must hold every enumerated key."""
+    key_sets = sorted(set(key_sets))
+    declared = frozenset(names)
+    mask_of = {
+        keys: sum(1 << i for i, name in enumerate(names) if string_holds(keys, name, table)) for keys in key_sets
+    }
+
+    def undeclared(atom: int) -> int:
+        payload = table.payload(atom)
+        return FALSE if isinstance(payload, StrEnum) else atom
+
+    rest = {keys: table.substitute(keys, undeclared) for keys in key_sets}
+    watched = tuple(sorted({keys for keys in rest.values() if keys not in (TRUE, FALSE)}))
+    n = len(names)
+    if not watched:
+        for keys in key_sets:
+            mask_of[keys] |= (rest[keys] == TRUE) << n
+        return KeySpace(names, mask_of, None, (None,))
+    outside = table.negate(table.atom(StrEnum(declared))) if declared else TRUE
+    others = string_component(outside, watched, table)
+    column = {keys: i for i, keys in enumerate(watched)}
+    for keys in key_sets:
+        kept = rest[keys]
+        for i, vector in enumerate(others.vectors):
+            mask_of[keys] |= (kept == TRUE or (kept != FALSE and vector[column[kept]])) << (n + i)
+    return KeySpace(names, mask_of, others, tuple(others.size(i) for i in range(len(others.vectors))))
+
+
+def enumerated_names(key_sets: Iterable[int], table: Formulas) -> Iterable[str]:
+    """Every name that a key set lists."""
+    for keys in key_sets:
+        for atom in table.atoms(keys):
+            payload = table.payload(atom)
+            if isinstance(payload, StrEnum):
+                yield from payload.values

@@ -1,0 +1,427 @@
+"""What an object may do next, given the members written so far.
+
+What must hold of an object is a formula over `All` and `MinProps`. Its conjuncts ``All(K, f)`` never change: they become
+one formula per class of keys (*static*). What is left, the *residual*, changes with each member, like Brzozowski's
+derivative (1964) of a regular expression with each letter: `ObjectShape.derivative` says what has to hold of *this* member's
+value (the atom `Member`) and of the rest for the residual to hold in the end. A place in the member order and the residual are
+all that the machine has to remember.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from fsmc.compiler.errors import LimitExceeded
+from fsmc.compiler.schema.atoms import All, MinProps
+from fsmc.compiler.schema.cubes import Cube, cubes
+from fsmc.compiler.schema.emptiness import Emptiness
+from fsmc.compiler.schema.formula import AND, FALSE, OR, TRUE, Formulas
+from fsmc.compiler.schema.key_space import KeySpace, enumerated_names, key_space
+
+MAX_OUTCOME_CUBES = 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """The value being written (a member's or an item's) satisfies ``value``."""
+
+    value: int
+
+
+class ObjectShape:
+    """One object formula with what is watched beside it, and the order in which declared names may come.
+
+    A *place* is an int. In schema order: the number of declared names that are behind us, n_names + 1 once an undeclared key has
+    been written. In any order: the bit mask of the declared names already written, with bit n_names set once an undeclared one has.
+    """
+
+    def __init__(
+        self,
+        must: int,
+        watches: tuple[int, ...],
+        order: tuple[str, ...],
+        any_order: bool,
+        table: Formulas,
+        emptiness: Emptiness,
+    ) -> None:
+        self.table, self.emptiness, self.any_order = table, emptiness, any_order
+        self.watches = watches
+        payloads = {a: table.payload(a) for f in (must, *watches) for a in table.atoms(f)}
+        self._atoms = payloads
+        key_sets = [p.keys for p in payloads.values() if isinstance(p, All)]
+        listed = dict.fromkeys(order)
+        names = tuple(listed) + tuple(sorted(set(enumerated_names(key_sets, table)) - set(listed)))
+        self.keys: KeySpace = key_space(names, key_sets, table)
+        self.mask: dict[int, int] = {a: self.keys.mask_of[p.keys] for a, p in payloads.items() if isinstance(p, All)}
+
+        static = [TRUE] * self.keys.n_classes
+        residual, required = [], 0
+        for part in table.conjuncts(must):
+            literal = table.literal(part)
+            payload = payloads[literal[0]] if literal else None
+            if literal and literal[1] and isinstance(payload, All):
+                for c in _bits(self.mask[literal[0]]):
+                    static[c] = table.conj((static[c], payload.value))
+            elif literal and not literal[1] and isinstance(payload, All) and self._is_required(literal[0], payload):
+                required |= self.mask[literal[0]]
+            else:
+                residual.append(part)
+        self.static = tuple(static)
+        self.required = required
+        self.residual = table.conj(residual)
+        self._exclusive = self._duplicates_matter()
+        self._normal: dict[tuple[int, int], int] = {}
+        self._derived: dict[tuple[int, int, int], int] = {}
+        self._asked: dict[tuple[int, int, int], int] = {}
+        self._feasible: dict[tuple[int, int], bool] = {}
+
+    def _is_required(self, atom: int, payload: All) -> bool:
+        """``not All({name}, FALSE)``: the name has to come."""
+        mask = self.mask[atom]
+        return payload.value == FALSE and mask & (mask - 1) == 0 and 0 < mask < 1 << self.keys.n_names
+
+    def _duplicates_matter(self) -> bool:
+        """Whether writing an undeclared key twice could make a formula true that is false of the object.
+
+        Where a key is written twice the last value counts. "Every such member is f" and "at most n members" can only get
+        stronger by counting the first as well; "some member is not f" gets weaker. The machine does not know which
+        undeclared keys it wrote, so where such a condition is in play it writes at most one.
+        """
+        others = self.keys.others_mask
+        table = self.table
+
+        def negative(formula: int) -> bool:
+            literal = table.literal(formula)
+            if literal:
+                payload = self._atoms[literal[0]]
+                return isinstance(payload, All) and not literal[1] and bool(self.mask[literal[0]] & others)
+            kind = table.kind(formula)
+            if kind in (AND, OR):
+                return any(map(negative, table.arguments(formula)))
+            return kind not in (AND, OR) and any(self.mask.get(a, others) & others for a in table.atoms(formula))
+
+        watched = any(self.mask.get(a, others) & others for w in self.watches for a in table.atoms(w))
+        return watched or negative(self.residual)
+
+    # ── places ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def available(self, place: int) -> int:
+        """Classes of which a member can still come."""
+        n = self.keys.n_names
+        if self.any_order:
+            begun = place >> n & 1
+            return (((1 << n) - 1) & ~place) | (0 if begun and self._exclusive else self.keys.others_mask)
+        begun = place > n
+        declared = 0 if begun else ((1 << n) - 1) & -(1 << place)
+        return declared | (0 if begun and self._exclusive else self.keys.others_mask)
+
+    def after(self, place: int, c: int) -> int:
+        """The place once a member of class ``c`` has been written."""
+        n = self.keys.n_names
+        if self.any_order:
+            return place | 1 << min(c, n)
+        return c + 1 if c < n else n + 1
+
+    def _first_undeclared(self, place: int) -> bool:
+        n = self.keys.n_names
+        return not (place >> n & 1 if self.any_order else place > n)
+
+    def choices(self, place: int) -> Iterator[int]:
+        """Classes that may come next: never past a required name, undeclared ones last (in schema order)."""
+        available = self.available(place)
+        if self.any_order:
+            yield from _bits(available)
+            return
+        declared = available & ((1 << self.keys.n_names) - 1)
+        for c in _bits(declared):
+            yield c
+            if self.required >> c & 1:
+                return
+        yield from _bits(available & self.keys.others_mask)
+
+    def missing(self, place: int) -> int:
+        """Required names that have not come yet."""
+        return self.required & self.available(place)
+
+    # ── residuals ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def normal(self, formula: int, place: int) -> int:
+        """The formula at this place, without atoms that the place already decides."""
+        if formula in (TRUE, FALSE):
+            return formula
+        key = (formula, place)
+        known = self._normal.get(key)
+        if known is None:
+            available = self.available(place)
+            known = self._normal[key] = self.table.substitute(formula, lambda atom: self._settled(atom, available, place))
+        return known
+
+    def _settled(self, atom: int, available: int, place: int) -> int:
+        payload = self._payload(atom)
+        if isinstance(payload, MinProps):
+            return TRUE if payload.count <= self.missing(place).bit_count() else atom
+        if not isinstance(payload, All):
+            return atom
+        open_classes = self.mask[atom] & available
+        if not open_classes:
+            return TRUE
+        negated = self.table.negate(payload.value)
+        if all(self.emptiness.surely_empty(self.table.conj((self.static[c], negated))) for c in _bits(open_classes)):
+            return TRUE
+        return atom
+
+    def closed(self, formula: int) -> bool:
+        """Whether the formula holds if the object ends here."""
+
+        def at_end(atom: int) -> int:
+            return FALSE if isinstance(self._payload(atom), MinProps) else TRUE
+
+        return self.table.substitute(formula, at_end) == TRUE
+
+    def derivative(self, formula: int, place: int, c: int) -> int:
+        """The formula before a member of class ``c``, in terms of that member's value and of the rest."""
+        if formula in (TRUE, FALSE):
+            return formula
+        key = (formula, place, c)
+        known = self._derived.get(key)
+        if known is None:
+            rest = self.available(self.after(place, c))
+            counts = c < self.keys.n_names or self._first_undeclared(place)
+
+            def value_of(atom: int) -> int:
+                payload = self._payload(atom)
+                if isinstance(payload, MinProps):
+                    return atom if not counts else TRUE if payload.count == 1 else self._min_props(payload.count - 1)
+                mask = self.mask[atom]
+                if not mask >> c & 1:
+                    return atom
+                now = TRUE if payload.value == TRUE else self.table.atom(Member(payload.value))
+                now = FALSE if payload.value == FALSE else now
+                return self.table.conj((now, atom if mask & rest else TRUE))
+
+            known = self._derived[key] = self.table.substitute(formula, value_of)
+        return known
+
+    def _min_props(self, count: int) -> int:
+        atom = self.table.atom(MinProps(count))
+        self._atoms.setdefault(atom, MinProps(count))
+        return atom
+
+    def _payload(self, atom: int) -> object:
+        payload = self._atoms.get(atom)
+        return self.table.payload(atom) if payload is None else payload
+
+    def watched_values(self, derivatives: tuple[int, ...]) -> tuple[int, ...]:
+        """Value formulas on whose truth for this member the derivatives depend."""
+        atoms = {a for f in derivatives for a in self.table.atoms(f)}
+        return tuple(sorted(p.value for a in atoms if isinstance(p := self._payload(a), Member)))
+
+    def after_value(self, derivative: int, truth: dict[int, bool], place: int) -> int:
+        """The residual after a member, once it is known which of `watched_values` hold of its value."""
+
+        def value_of(atom: int) -> int:
+            payload = self._payload(atom)
+            return (TRUE if truth[payload.value] else FALSE) if isinstance(payload, Member) else atom
+
+        return self.normal(self.table.substitute(derivative, value_of), place)
+
+    def asked_of(self, residual: int, place: int, c: int) -> int:
+        """The strongest value formula for a next member of class ``c`` that leaves the rest possible; FALSE if none."""
+        key = (residual, place, c)
+        known = self._asked.get(key)
+        if known is None:
+            known = self._asked[key] = self._ask(residual, place, c)
+        return known
+
+    def _ask(self, residual: int, place: int, c: int) -> int:
+        static, table = self.static[c], self.table
+        if not self.emptiness.satisfiable(static):
+            return FALSE
+        if residual == TRUE:
+            return static
+        after = self.after(place, c)
+        derivative = self.normal(self.derivative(residual, place, c), after)
+        found: list[frozenset[int]] = []
+        for cube in self._cubes(derivative, after, static, found):
+            value_literals = frozenset(
+                p.value if sign else table.negate(p.value)
+                for atom, sign in cube.items()
+                if isinstance(p := self._payload(atom), Member)
+            )
+            if any(known <= value_literals for known in found):
+                continue
+            if self.emptiness.satisfiable(table.conj((static, *value_literals))) and self._possible(cube, after):
+                found.append(value_literals)
+                if not value_literals:
+                    break
+                if len(found) > MAX_OUTCOME_CUBES:
+                    raise LimitExceeded("alternatives of one member", MAX_OUTCOME_CUBES, len(found))
+        return table.conj((static, table.disj(map(table.conj, found))))
+
+    def feasible(self, residual: int, place: int) -> bool:
+        """Whether an object with this residual can be completed from this place."""
+        if residual == FALSE:
+            return False
+        key = (residual, place)
+        known = self._feasible.get(key)
+        if known is None:
+            known = any(self._possible(cube, place) for cube in self._cubes(residual, place, TRUE, []))
+            if known or not self.emptiness.leaning:
+                self._feasible[key] = known
+        return known
+
+    def _cubes(self, formula: int, place: int, static: int, found: list[frozenset[int]]) -> Iterator[Cube]:
+        return cubes(self.table, formula, lambda cube: self._decide(cube, place, static, found))
+
+    def _decide(
+        self, cube: Cube, place: int, static: int, found: list[frozenset[int]]
+    ) -> Callable[[int], int] | None:
+        """What literals imply: None if they contradict each other, else the value of other atoms where it is clear."""
+        table, emptiness = self.table, self.emptiness
+        available = self.available(place)
+        here, present = [], self.missing(place)
+        limits: dict[int, list[int]] = {}
+        needs: dict[int, list[int]] = {}
+        for atom, sign in cube.items():
+            payload = self._payload(atom)
+            if isinstance(payload, Member):
+                here.append(payload.value if sign else table.negate(payload.value))
+            elif isinstance(payload, All):
+                mask = self.mask[atom] & available
+                if sign:
+                    for c in _bits(mask):
+                        limits.setdefault(c, []).append(payload.value)
+                elif mask and mask & (mask - 1) == 0 and mask < 1 << self.keys.n_names:
+                    present |= mask
+                    needs.setdefault(mask.bit_length() - 1, []).append(table.negate(payload.value))
+        if here:
+            literals = frozenset(here)
+            if any(known <= literals for known in found):
+                return None  # this cube would add nothing to what was found
+            if not emptiness.satisfiable(table.conj((static, *here))):
+                return None
+        value = {c: table.conj((self.static[c], *limits.get(c, ()))) for c in {*limits, *needs}}
+        for c in value:
+            if present >> c & 1 and not emptiness.satisfiable(table.conj((value[c], *needs.get(c, ())))):
+                return None
+        this_value = table.conj((static, *here))
+
+        def decided(atom: int) -> int:
+            payload = self._payload(atom)
+            if isinstance(payload, Member):
+                if not here:
+                    return atom
+                if emptiness.surely_empty(table.conj((this_value, table.negate(payload.value)))):
+                    return TRUE
+                return FALSE if emptiness.surely_empty(table.conj((this_value, payload.value))) else atom
+            if not isinstance(payload, All):
+                return atom
+            mask = self.mask[atom] & available
+            if not any(mask >> c & 1 for c in value):
+                return atom
+            single = mask & (mask - 1) == 0
+            negated = table.negate(payload.value)
+            if all(emptiness.surely_empty(table.conj((value.get(c, self.static[c]), negated))) for c in _bits(mask)):
+                return TRUE
+            c = mask.bit_length() - 1
+            if single and present & mask:
+                whole = table.conj((value.get(c, self.static[c]), *needs.get(c, ()), payload.value))
+                if emptiness.surely_empty(whole):
+                    return FALSE
+            return atom
+
+        return decided
+
+    # ── can all of these literals hold at once? ──────────────────────────────────────────────────────────────────────
+
+    def _possible(self, cube: Cube, place: int) -> bool:
+        """Whether members can still come that make every literal true."""
+        table, satisfiable = self.table, self.emptiness.satisfiable
+        available, n = self.available(place), self.keys.n_names
+        limits: dict[int, list[int]] = {}
+        wanted: list[tuple[int, int]] = []
+        least, most = 0, None
+        for atom, sign in cube.items():
+            payload = self._payload(atom)
+            if isinstance(payload, MinProps):
+                if sign:
+                    least = max(least, payload.count)
+                else:
+                    most = payload.count - 1 if most is None else min(most, payload.count - 1)
+            elif isinstance(payload, All):
+                mask = self.mask[atom] & available
+                if sign:
+                    for c in _bits(mask):
+                        limits.setdefault(c, []).append(payload.value)
+                else:
+                    wanted.append((mask, table.negate(payload.value)))
+
+        def value(c: int) -> int:
+            return table.conj((self.static[c], *limits.get(c, ())))
+
+        members = {c: value(c) for c in _bits(self.missing(place))}
+        several = []
+        for mask, what in wanted:
+            if mask and mask & (mask - 1) == 0 and mask < 1 << n:
+                c = mask.bit_length() - 1
+                members[c] = table.conj((members.get(c, value(c)), what))
+            else:
+                several.append((mask, what))
+        if not all(satisfiable(f) for f in members.values()):
+            return False
+
+        def place_rest(i: int, members: dict[int, int], extra: tuple[tuple[int, int], ...]) -> bool:
+            """Find a member for each of ``several[i:]``: one that is there anyhow, a declared one, or an undeclared one."""
+            if most is not None and len(members) + len(extra) > most:
+                return False
+            if i == len(several):
+                return self._enough(least, most, members, len(extra), available, value)
+            mask, what = several[i]
+            for c in _bits(mask & ((1 << n) - 1)):
+                together = table.conj((members.get(c, value(c)), what))
+                if satisfiable(together) and place_rest(i + 1, {**members, c: together}, extra):
+                    return True
+            for j, (c, f) in enumerate(extra):
+                together = table.conj((f, what))
+                if mask >> c & 1 and satisfiable(together):
+                    if place_rest(i + 1, members, (*extra[:j], (c, together), *extra[j + 1 :])):
+                        return True
+            for c in _bits(mask & available & self.keys.others_mask):
+                size = self.keys.sizes[c - n]
+                used = sum(other == c for other, _ in extra)
+                room = (size is None or used < size) and not (self._exclusive and extra)
+                if room and satisfiable(table.conj((value(c), what))):
+                    if place_rest(i + 1, members, (*extra, (c, table.conj((value(c), what))))):
+                        return True
+            return False
+
+        return place_rest(0, members, ())
+
+    def _enough(
+        self, least: int, most: int | None, members: dict[int, int], n_extra: int, available: int, value: Callable[[int], int]
+    ) -> bool:
+        """Whether ``least`` members can be reached (undeclared ones count once, see `_duplicates_matter`)."""
+        if most is not None and least > most:
+            return False
+        reach = len(members) + min(n_extra, 1)
+        if reach >= least:
+            return True
+        n = self.keys.n_names
+        for c in _bits(available & ((1 << n) - 1)):
+            if c not in members and self.emptiness.satisfiable(value(c)):
+                reach += 1
+                if reach >= least:
+                    return True
+        if n_extra == 0 and any(self.emptiness.satisfiable(value(c)) for c in _bits(available & self.keys.others_mask)):
+            reach += 1
+        return reach >= least
+
+
+def _bits(mask: int) -> Iterator[int]:
+    while mask:
+        low = mask & -mask
+        yield low.bit_length() - 1
+        mask ^= low
+
+
