@@ -435,6 +435,25 @@ class Keywords:
             for name in schema.get("dependentSchemas", ()):
                 yield self._present(name), document.child(node, "dependentSchemas", name)
 
+    def in_place(self, node: int) -> list[int]:
+        """The subschemas that a subschema applies to the same value, whether they have to hold or are only asked."""
+        document, schema = self.document, self.document.value(node)
+        if isinstance(schema, bool):
+            return []
+        if document.draft(node) <= 7 and "$ref" in schema:
+            return [document.resolve(node, schema["$ref"])]
+        found = [document.resolve(node, schema["$ref"])] if "$ref" in schema else []
+        if "$dynamicRef" in schema or "$recursiveRef" in schema:
+            found.append(document.resolve_dynamic(node))
+        for keyword in ("allOf", "anyOf", "oneOf"):
+            found += [document.child(node, keyword, i) for i in range(len(schema.get(keyword, ())))]
+        found += [document.child(node, keyword) for keyword in ("if", "then", "else", "not") if keyword in schema]
+        found += [document.child(node, "dependentSchemas", name) for name in schema.get("dependentSchemas", ())]
+        for name, dependency in schema.get("dependencies", {}).items():
+            if isinstance(dependency, (dict, bool)):
+                found.append(document.child(node, "dependencies", name))
+        return found
+
     def _evaluated_keys(self, node: int, condition: int, own: bool) -> Iterable[tuple[int, int]]:
         """(condition, keys): where the condition holds, these keys have been evaluated."""
         schema = self.document.value(node)

@@ -1,0 +1,86 @@
+"""The machine that reads an object's key: the declared names as a trie, laid over the machine of all other keys."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+
+from fsmc.compiler.schema.key_space import KeySpace
+from fsmc.compiler.schema.outcome_dfa import OutcomeDFA
+from fsmc.compiler.schema.strings import any_string, escape_json
+
+
+def key_machine(keys: KeySpace, allowed: int) -> OutcomeDFA:
+    """Over the JSON text of a key between its quotes; the outcome is the key's class. Only classes in the mask ``allowed`` end.
+
+    A declared name that is not allowed is not accepted as an undeclared one either. States from which no allowed key can
+    be reached are cut off.
+    """
+    n = keys.n_names
+    others_allowed = allowed >> n
+    base = None
+    if others_allowed:
+        base = escape_json(keys.others if keys.others is not None else any_string())
+    listed = [
+        (json.dumps(name, ensure_ascii=False)[1:-1].encode(), i)
+        for i, name in enumerate(keys.names)
+        if base is not None or allowed >> i & 1
+    ]
+    used = np.zeros(256, np.bool_)
+    for text, _ in listed:
+        used[list(text)] = True
+    own = np.flatnonzero(used)
+    n_base_classes = 1 if base is None else base.delta.shape[1]
+    byte_class = np.zeros(256, np.uint8) if base is None else base.byte_class.copy()
+    base_column = np.concatenate((np.arange(n_base_classes), byte_class[own]))
+    byte_class[own] = n_base_classes + np.arange(len(own))
+    present = np.unique(byte_class)  # a class all of whose bytes stand in names is no longer needed
+    base_column = base_column[present]
+    byte_class = np.searchsorted(present, byte_class).astype(np.uint8)
+
+    n_base = 1 if base is None else len(base.delta)
+    rows: list[list[int]] = [_base_row(base, base_column, 0 if base is None else base.start)]
+    at_base = [0 if base is None else base.start]
+    ends: dict[int, int] = {}
+    for text, i in listed:
+        node = 0
+        for byte in text:
+            column = int(byte_class[byte])
+            child = rows[node][column]
+            if child < n_base:  # still an edge of the base machine: branch off
+                rows[node][column] = n_base + len(rows)
+                at_base.append(child)
+                rows.append(_base_row(base, base_column, child))
+                child = n_base + len(rows) - 1
+            node = child - n_base
+        ends[node] = i
+    delta = np.array(rows, np.int32).reshape(len(rows), len(base_column))
+    if base is not None:
+        delta = np.concatenate((base.delta[:, base_column], delta))
+        outcome = np.concatenate((base.outcome, base.outcome[at_base]))
+        kept = np.array([n + i if others_allowed >> i & 1 else -1 for i in range(len(keys.sizes))] + [-1], np.int32)
+        outcome = kept[outcome]
+    else:
+        delta = np.concatenate((np.zeros((1, len(base_column)), np.int32), delta))
+        outcome = np.full(len(delta), -1, np.int32)
+    for node, i in ends.items():
+        outcome[n_base + node] = i if allowed >> i & 1 else -1
+    _cut_dead_ends(delta, outcome)
+    return OutcomeDFA(byte_class, delta, outcome, n_base, tuple(() for _ in range(keys.n_classes)))
+
+
+def _base_row(base: OutcomeDFA | None, base_column: np.ndarray, state: int) -> list[int]:
+    return [0] * len(base_column) if base is None else base.delta[state, base_column].tolist()
+
+
+def _cut_dead_ends(delta: np.ndarray, outcome: np.ndarray) -> None:
+    """Set edges to 0 that lead where no outcome can be reached."""
+    live = outcome >= 0
+    while True:
+        grown = live | live[delta].any(axis=1)
+        grown[0] = False
+        if (grown == live).all():
+            break
+        live = grown
+    delta[~live[delta]] = 0

@@ -1,0 +1,315 @@
+"""The states of a schema's machine by name, and what may follow in each: JSON's grammar, with a residual in every place.
+
+A *position* is what the machine remembers at one state; its ``edges`` say for each byte which code stands there. A
+*return* is what a caller remembers while a value, a key or white space is being read by another component, and says
+where to go on when its outcome is known. Both are built when first met.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fsmc.compiler.schema.arrays import ArrayShape
+from fsmc.compiler.schema.objects import ObjectShape
+
+if TYPE_CHECKING:
+    from fsmc.compiler.schema.machine import SchemaMachine
+
+Edges = dict[int, int]
+"""Byte → code of the edge (see `LazyRSM`)."""
+
+Truth = tuple[bool, ...]
+Reading = tuple["bool | tuple[int, bool]", ...]
+"""For each thing the caller watches: a constant, or (index into the component's outcome vector, sign)."""
+
+
+def read(reading: Reading, vector: Truth) -> Truth:
+    """The truth of what the caller watches, from a component's outcome.
+
+    >>> read((True, (0, False)), (False,))
+    (True, True)
+    """
+    return tuple(r if isinstance(r, bool) else vector[r[0]] == r[1] for r in reading)
+
+
+# ── the whole text ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """Before the text's value."""
+
+    must: int
+
+    def edges(self, m: SchemaMachine) -> Edges:
+        return m.value_edges(self.must, (), AfterRoot())
+
+
+@dataclass(frozen=True, slots=True)
+class AfterRoot:
+    """Return of the root's value."""
+
+    def resume(self, m: SchemaMachine, truth: Truth) -> int:
+        return m.gap(End(), inside=False)
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """The text is complete."""
+
+    def edges(self, m: SchemaMachine) -> Edges:
+        return {}
+
+
+# ── white space ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Spaced:
+    """At ``position``, with white space allowed before it."""
+
+    position: Position
+
+    def edges(self, m: SchemaMachine) -> Edges:
+        edges = self.position.edges(m)
+        if edges or isinstance(self.position, End):
+            code = m.whitespace_call(self.position)
+            edges = {**edges, **dict.fromkeys(b" \t\n\r", code)}
+        return edges
+
+
+@dataclass(frozen=True, slots=True)
+class AfterSpace:
+    """Return of white space."""
+
+    position: Position
+
+    def resume(self, m: SchemaMachine, truth: Truth) -> int:
+        return m.state(self.position)
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """Before ``position``, with the first ``left`` bytes of ``text`` still to come (a separator's, an indent's)."""
+
+    position: Position
+    text: bytes
+
+    def edges(self, m: SchemaMachine) -> Edges:
+        rest = self.text[1:]
+        return {self.text[0]: m.state(Fixed(self.position, rest) if rest else self.position)}
+
+
+@dataclass(frozen=True, slots=True)
+class Closing:
+    """Before the bracket that ends an object or array, on a line of its own."""
+
+    bracket: int
+    code: int
+
+    def edges(self, m: SchemaMachine) -> Edges:
+        return {self.bracket: self.code}
+
+
+# ── objects ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectState:
+    """What an object has to remember: its shape, residual, what is watched, the place in the order, its depth."""
+
+    shape: ObjectShape
+    residual: int
+    watches: tuple[int, ...]
+    place: int
+    depth: int
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectStart:
+    """After ``{``."""
+
+    o: ObjectState
+
+    def edges(self, m: SchemaMachine) -> Edges:
+        edges: Edges = {}
+        if m.object_may_end(self.o):
+            edges[ord("}")] = m.exit(tuple(self.o.shape.closed(w) for w in self.o.watches))
+        first = m.key_code(self.o)
+        if first is not None:
+            if m.options.indent is None:
+                edges[ord('"')] = first
+            else:
+                edges |= m.indented(ObjectKey(self.o), self.o.depth + 1)
+        return edges
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectKey:
+    """Before a key, after a comma."""
+
+    o: ObjectState
+
+    def edges(self, m: SchemaMachine) -> Edges:
+        code = m.key_code(self.o)
+        return {} if code is None else {ord('"'): code}
+
+
+@dataclass(frozen=True, slots=True)
+class AfterKey:
+    """Return of a key: its outcome is the class."""
+
+    o: ObjectState
+
+    def resume_class(self, m: SchemaMachine, c: int) -> int:
+        return m.gap(Colon(self.o, c))
+
+
+@dataclass(frozen=True, slots=True)
+class Colon:
+    """After a key of class ``c``."""
+
+    o: ObjectState
+    c: int
+
+    def edges(self, m: SchemaMachine) -> Edges:
+        return {ord(":"): m.gap(MemberValue(self.o, self.c), before_value=True)}
+
+
+@dataclass(frozen=True, slots=True)
+class MemberValue:
+    """Before a member's value."""
+
+    o: ObjectState
+    c: int
+
+    def edges(self, m: SchemaMachine) -> Edges:
+        o, shape = self.o, self.o.shape
+        watched = shape.watched_values(self.derivatives())
+        return m.value_edges(shape.asked_of(o.residual, o.place, self.c), watched, AfterMember(o, self.c, watched), o.depth + 1)
+
+    def derivatives(self) -> tuple[int, ...]:
+        o, shape = self.o, self.o.shape
+        return tuple(
+            shape.normal(shape.derivative(f, o.place, self.c), shape.after(o.place, self.c)) for f in (o.residual, *o.watches)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class AfterMember:
+    """Return of a member's value."""
+
+    o: ObjectState
+    c: int
+    watched: tuple[int, ...]
+
+    def resume(self, m: SchemaMachine, truth: Truth) -> int:
+        o, shape = self.o, self.o.shape
+        place = shape.after(o.place, self.c)
+        known = dict(zip(self.watched, truth, strict=True))
+        residual, *watches = (shape.after_value(d, known, place) for d in MemberValue(o, self.c).derivatives())
+        if not shape.feasible(residual, place):
+            return 0
+        return m.gap(ObjectNext(ObjectState(shape, residual, tuple(watches), place, o.depth)))
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectNext:
+    """After a member."""
+
+    o: ObjectState
+
+    def edges(self, m: SchemaMachine) -> Edges:
+        edges: Edges = {}
+        if m.key_code(self.o) is not None:
+            edges[ord(",")] = m.gap(ObjectKey(self.o), before_key=True, depth=self.o.depth + 1)
+        if m.object_may_end(self.o):
+            end = m.exit(tuple(self.o.shape.closed(w) for w in self.o.watches))
+            edges |= m.closing(ord("}"), end, self.o.depth)
+        return edges
+
+
+# ── arrays ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayState:
+    """What an array has to remember."""
+
+    shape: ArrayShape
+    residual: int
+    watches: tuple[int, ...]
+    place: int
+    depth: int
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayStart:
+    """After ``[``."""
+
+    a: ArrayState
+
+    def edges(self, m: SchemaMachine) -> Edges:
+        edges: Edges = {}
+        if m.options.indent is None:
+            edges = Item(self.a).edges(m)
+        elif m.item_possible(self.a):
+            edges = m.indented(Item(self.a), self.a.depth + 1)
+        if m.array_may_end(self.a):
+            edges = {**edges, ord("]"): m.exit(m.array_outcome(self.a))}
+        return edges
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """Before an item."""
+
+    a: ArrayState
+
+    def edges(self, m: SchemaMachine) -> Edges:
+        a, shape = self.a, self.a.shape
+        watched = shape.watched_values(self.derivatives())
+        return m.value_edges(shape.asked_of(a.residual, a.place), watched, AfterItem(a, watched), a.depth + 1)
+
+    def derivatives(self) -> tuple[int, ...]:
+        a, shape = self.a, self.a.shape
+        return tuple(shape.normal(shape.derivative(f, a.place), shape.after(a.place)) for f in (a.residual, *a.watches))
+
+
+@dataclass(frozen=True, slots=True)
+class AfterItem:
+    """Return of an item's value."""
+
+    a: ArrayState
+    watched: tuple[int, ...]
+
+    def resume(self, m: SchemaMachine, truth: Truth) -> int:
+        a, shape = self.a, self.a.shape
+        place = shape.after(a.place)
+        known = dict(zip(self.watched, truth, strict=True))
+        residual, *watches = (shape.after_value(d, known, place) for d in Item(a).derivatives())
+        if not shape.feasible(residual, place):
+            return 0
+        return m.gap(ItemNext(ArrayState(shape, residual, tuple(watches), place, a.depth)))
+
+
+@dataclass(frozen=True, slots=True)
+class ItemNext:
+    """After an item."""
+
+    a: ArrayState
+
+    def edges(self, m: SchemaMachine) -> Edges:
+        edges: Edges = {}
+        if m.item_possible(self.a):
+            edges[ord(",")] = m.gap(Item(self.a), before_key=True, depth=self.a.depth + 1)
+        if m.array_may_end(self.a):
+            edges |= m.closing(ord("]"), m.exit(m.array_outcome(self.a)), self.a.depth)
+        return edges
+
+
+Position = (
+    Root | End | Spaced | Fixed | Closing | ObjectStart | ObjectKey | Colon | MemberValue | ObjectNext | ArrayStart | Item | ItemNext
+)
+Return = AfterRoot | AfterSpace | AfterKey | AfterMember | AfterItem
