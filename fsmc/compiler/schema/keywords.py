@@ -269,10 +269,12 @@ class Keywords:
         return self.formulas.negate(self.formulas.atom(AtLeast(to_decimal(schema["maximum"]), not exclusive)))
 
     def _exclusive_minimum(self, node: int, schema: dict[str, Any], type_: str) -> int:
-        return self.formulas.atom(AtLeast(to_decimal(schema["exclusiveMinimum"]), True))
+        bound = schema["exclusiveMinimum"]
+        return TRUE if isinstance(bound, bool) else self.formulas.atom(AtLeast(to_decimal(bound), True))
 
     def _exclusive_maximum(self, node: int, schema: dict[str, Any], type_: str) -> int:
-        return self.formulas.negate(self.formulas.atom(AtLeast(to_decimal(schema["exclusiveMaximum"]), False)))
+        bound = schema["exclusiveMaximum"]
+        return TRUE if isinstance(bound, bool) else self.formulas.negate(self.formulas.atom(AtLeast(to_decimal(bound), False)))
 
     def _multiple_of(self, node: int, schema: dict[str, Any], type_: str) -> int:
         return self.formulas.atom(MultipleOf(to_decimal(schema["multipleOf"])))
