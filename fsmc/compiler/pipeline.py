@@ -14,6 +14,7 @@ import time
 import unicodedata
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -182,23 +183,48 @@ class CompiledGrammar:
     def _from_parts(
         cls, arrays: dict[str, npt.NDArray[Any]], metadata: dict[str, str], vocab: Vocabulary, where: str
     ) -> CompiledGrammar:
-        if metadata.get("format") != str(FORMAT):
-            raise IndexFileError(f"{where}: format {metadata.get('format')}, this fsmc reads {FORMAT}: compile it again")
         if metadata.get("vocabulary") != vocab.fingerprint:
             raise IndexFileError(
                 f"{where}: made for another vocabulary (fingerprint {metadata.get('vocabulary', '')[:12]}…, "
                 f"this one is {vocab.fingerprint[:12]}…): compile it again for this tokenizer"
             )
-        try:
-            machine = _unpack_machine({k[8:]: a for k, a in arrays.items() if k.startswith("machine.")})
-            parts = {k[6:]: a for k, a in arrays.items() if k.startswith("index.")}
-            index = TokenIndex.from_arrays(parts, n_states=machine.n_states, vocab_size=vocab.size) if parts else None
-            stats = CompileStats(**json.loads(metadata["stats"]))
-            return cls(
-                machine, vocab, kind=metadata["grammar_kind"], source=metadata["source"], stats=stats, index=index
-            )
-        except (KeyError, TypeError, ValueError) as error:
-            raise IndexFileError(f"{where}: not a complete index file ({error}): compile it again") from error
+        machine, index, stats = _unpack(arrays, metadata, where)
+        return cls(machine, vocab, kind=metadata["grammar_kind"], source=metadata["source"], stats=stats, index=index)
+
+
+def read_parts(path: str | os.PathLike[str]) -> tuple[RSM, TokenIndex | None, dict[str, str]]:
+    """The machine, the whole index (None if it was saved without) and the metadata of an index file, memory-mapped.
+
+    For looking inside and for matching text, which need no vocabulary. Raises IndexFileError like `CompiledGrammar.load`.
+    """
+    arrays, metadata = load_arrays(path, kind=FILE_KIND)
+    machine, index, _ = _unpack(arrays, metadata, os.fspath(path))
+    return machine, index, metadata
+
+
+def _unpack(
+    arrays: dict[str, npt.NDArray[Any]], metadata: dict[str, str], where: str
+) -> tuple[RSM, TokenIndex | None, CompileStats]:
+    """What a file's arrays and metadata describe; IndexFileError if they do not fit together."""
+    if metadata.get("format") != str(FORMAT):
+        raise IndexFileError(f"{where}: format {metadata.get('format')}, this fsmc reads {FORMAT}: compile it again")
+    try:
+        machine = _unpack_machine({k[8:]: a for k, a in arrays.items() if k.startswith("machine.")})
+        parts = {k[6:]: a for k, a in arrays.items() if k.startswith("index.")}
+        size = int(metadata["vocab_size"])
+        index = TokenIndex.from_arrays(parts, n_states=machine.n_states, vocab_size=size) if parts else None
+        stats = CompileStats(**json.loads(metadata["stats"]))
+        missing = {"grammar_kind", "source", "vocabulary"} - metadata.keys()
+        if missing:
+            raise KeyError(*missing)
+        return machine, index, stats
+    except (KeyError, TypeError, ValueError) as error:
+        raise IndexFileError(f"{where}: not a complete index file ({error}): compile it again") from error
+
+
+def grammar_cache_dir() -> Path:
+    """Where compilers keep grammars unless told otherwise: a folder in `default_cache_dir`."""
+    return default_cache_dir() / "grammars"
 
 
 class GrammarCompiler:
@@ -227,7 +253,7 @@ class GrammarCompiler:
     ) -> None:
         self.vocab = vocab
         self.max_states, self.max_bytes, self.max_seconds = max_states, max_bytes, max_seconds
-        directory = default_cache_dir() / "grammars" if cache_dir == "user" else cache_dir
+        directory = grammar_cache_dir() if cache_dir == "user" else cache_dir
         self.cache = GrammarCache(directory) if directory is not None else None
 
     def compile_regex(

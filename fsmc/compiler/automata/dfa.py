@@ -129,10 +129,10 @@ class DFA:
         return bool(self.accepting[self.run(data)])
 
     def equivalent(self, other: DFA) -> bool:
-        """Whether both accept the same byte strings (`algebra.difference_witness` shows one that tells them apart)."""
-        from fsmc.compiler.automata.algebra import difference_witness
+        """Whether both accept the same byte strings (`equivalence.difference_witness` shows one that tells them apart)."""
+        from fsmc.compiler.automata.equivalence import equivalent
 
-        return difference_witness(self, other) is None
+        return equivalent(self, other)
 
     def dump(self) -> str:
         """The transition table as readable text, see `views.dump`."""
@@ -147,8 +147,8 @@ class DFA:
         return to_dot(self)
 
     def to_svg(self) -> str:
-        """The state diagram as a picture, see `views.to_svg`."""
-        from fsmc.compiler.automata.views import to_svg
+        """The state diagram as a picture, see `svg.to_svg`."""
+        from fsmc.compiler.automata.svg import to_svg
 
         return to_svg(self)
 
@@ -218,12 +218,15 @@ def trim(
     byte_class = frozen_array("byte_class", byte_class, np.uint8, (256,))
     delta = frozen_array("delta", delta, np.int32, (None, None))
     accepting = frozen_array("accepting", accepting, np.bool_, (delta.shape[0],))
-    live = _find_live(delta, accepting, start)
+    live = find_live(delta, accepting, np.array([start]))
     if not live[start]:
         return DFA(np.zeros(256, np.uint8), np.zeros((1, 1), np.int32), np.zeros(1, np.bool_), DEAD)
     used, first_byte = np.unique(byte_class, return_index=True)
     columns = used[np.argsort(first_byte)].astype(np.int64)
-    states, number, same_as = _number(delta, live, start, columns)
+    number = np.zeros(len(live) + 1, np.int32)  # one longer, so that a negative target finds 0 in its last element
+    states = np.zeros(len(live) + 1, np.int32)
+    row, same_as = np.zeros(len(columns), np.int32), np.zeros(len(columns), np.int64)
+    states = states[: _number(delta, live, start, columns, number, states, row, same_as)]
     kept = np.flatnonzero(same_as == np.arange(len(columns)))
     table = number[delta[np.ix_(states, columns[kept])]]
     table[DEAD] = DEAD
@@ -232,6 +235,24 @@ def trim(
     final = accepting[states]
     final[DEAD] = False
     return DFA(merged[byte_class], table, final, 1)
+
+
+def find_live(
+    delta: npt.NDArray[np.int32], accepting: npt.NDArray[np.bool_], starts: npt.NDArray[np.int64]
+) -> npt.NDArray[np.bool_]:
+    """bool[n]: the states that are reachable from one of ``starts`` and reach acceptance. Negative targets are none.
+
+    Tarjan's strongly connected components (1972): a component is live if it holds an accepting state or leads to a live
+    component. It needs one pass over the table and O(n) memory; searching backwards would need the reversed edges,
+    as many as the table has entries.
+    """
+    n = len(accepting)
+    live = np.zeros(n, np.bool_)
+    index, low, cursor, path, pending = np.zeros((5, n), np.int32)
+    delta = frozen_array("delta", delta, np.int32, (n, None))
+    accepting = frozen_array("accepting", accepting, np.bool_, (n,))
+    _find_live(delta, accepting, starts, live, index, low, cursor, path, pending)
+    return live
 
 
 @kernel
@@ -243,42 +264,51 @@ def _run(delta: Array, byte_class: Array, q: int, data: Array) -> int:
 
 
 @kernel
-def _find_live(delta: Array, accepting: Array, start: int) -> Array:
-    """bool[n]: states that are reachable from ``start`` and reach acceptance.
+def _find_live(
+    delta: Array,
+    accepting: Array,
+    starts: Array,
+    live: Array,
+    index: Array,
+    low: Array,
+    cursor: Array,
+    path: Array,
+    pending: Array,
+) -> None:
+    """Set ``live`` (bool[n]) by depth-first search; all arrays but the first three start as zeros, the others are int32[n].
 
-    Tarjan's strongly connected components (1972): a component is live if it holds an accepting state or leads to a live
-    component. It needs one pass over the table and O(n) memory; searching backwards would need the reversed edges,
-    as many as the table has entries.
+    index: order of discovery from 1, 0 for not seen yet; low: the smallest index known to be reachable inside the
+    component, n + 1 once it is closed; cursor: the next column to look at; path: the states being searched;
+    pending: the states whose component is still open.
     """
     n, n_columns = delta.shape
-    live = np.zeros(n, np.bool_)
-    index = np.zeros(n, np.int32)  # order of discovery, from 1; 0: not seen yet
-    low = np.zeros(n, np.int32)  # smallest index known to be reachable inside the component; n + 1: component closed
-    cursor = np.zeros(n, np.int32)  # next column to look at
-    path = np.empty(n, np.int32)  # depth-first path
-    pending = np.empty(n, np.int32)  # states whose component is still open
-    path[0] = pending[0] = start
-    index[start] = low[start] = 1
-    n_seen = n_path = n_pending = 1
-    while n_path:
-        q = path[n_path - 1]
-        is_live = live[q] or accepting[q]
-        low_q = low[q]
-        child = previous = -1
-        c = cursor[q]
-        while c < n_columns and child < 0:
-            t = delta[q, c]
-            c += 1
-            if t >= 0 and t != previous:
-                previous = t
-                if index[t] == 0:
-                    child = t
-                else:
-                    is_live |= live[t]
-                    low_q = min(low_q, low[t])
-        live[q] = is_live
-        low[q] = low_q
-        cursor[q] = c
+    n_seen = n_path = n_pending = n_started = 0
+    while True:
+        if n_path == 0:
+            while n_started < len(starts) and index[starts[n_started]] != 0:
+                n_started += 1
+            if n_started == len(starts):
+                return
+            child = starts[n_started]
+        else:
+            q = path[n_path - 1]
+            is_live = live[q] or accepting[q]
+            low_q = low[q]
+            child = previous = -1
+            c = cursor[q]
+            while c < n_columns and child < 0:
+                t = delta[q, c]
+                c += 1
+                if t >= 0 and t != previous:
+                    previous = t
+                    if index[t] == 0:
+                        child = t
+                    else:
+                        is_live |= live[t]
+                        low_q = min(low_q, low[t])
+            live[q] = is_live
+            low[q] = low_q
+            cursor[q] = c
         if child >= 0:
             n_seen += 1
             index[child] = low[child] = n_seen
@@ -298,21 +328,19 @@ def _find_live(delta: Array, accepting: Array, start: int) -> Array:
                 member = pending[n_pending]
                 live[member] = is_live
                 low[member] = n + 1
-    return live
 
 
 @kernel
-def _number(delta: Array, live: Array, start: int, columns: Array) -> tuple[Array, Array, Array]:
-    """Breadth-first numbers of the live states and which of ``columns`` are equal.
+def _number(
+    delta: Array, live: Array, start: int, columns: Array, number: Array, states: Array, row: Array, same_as: Array
+) -> int:
+    """Number the live states breadth first and find equal columns; returns one more than the highest number.
 
-    Returns (old state of each new one, new number of each old state and 0 for none, index of the first equal column).
-    The columns start as one group and are split at each row in which members of a group differ: at most 255 times.
+    number: int32[n + 1], the new number of each old state, 0 for none; states: int32[n + 1], the old state of each new one;
+    row: int32[n_columns], a scratch; same_as: int64[n_columns], the first column that each one equals. All start as zeros:
+    the columns as one group, which is split at each row in which its members differ, at most 255 times.
     """
     n_columns = len(columns)
-    number = np.zeros(len(live) + 1, np.int32)  # one longer, so that a negative target finds 0 in its last element
-    states = np.zeros(len(live) + 1, np.int32)
-    row = np.zeros(n_columns, np.int32)
-    same_as = np.zeros(n_columns, np.int64)
     states[1] = start
     number[start] = 1
     n_found = 2
@@ -336,4 +364,4 @@ def _number(delta: Array, live: Array, start: int, columns: Array) -> tuple[Arra
                         same_as[c] = other
                         break
         q += 1
-    return states[:n_found], number, same_as
+    return n_found

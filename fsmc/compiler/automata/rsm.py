@@ -99,6 +99,12 @@ class RSM:
             start=dfa.start,
         )
 
+    def to_dfa(self) -> DFA:
+        """The same machine as a DFA, the tables shared: the inverse of `from_dfa`. MachineError if it has calls."""
+        if not self.is_regular:
+            raise MachineError(f"this machine has {len(self.actions)} calls and exits, which no DFA can make")
+        return DFA(self.byte_class, self.delta, self.final_outcome >= 0, self.start)
+
     @property
     def n_states(self) -> int:
         """Number of states of all components, DEAD included."""

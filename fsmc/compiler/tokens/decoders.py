@@ -57,11 +57,8 @@ class PieceDecoder:
     byte_fallback: bool = False
 
     def decode(self, pieces: Sequence[str]) -> list[bytes]:
-        """The bytes of each piece. Raises VocabularyError for a piece that is not Unicode (a lone surrogate)."""
-        try:
-            return _decode_byte_level(pieces) if self.byte_level else self._decode_text(pieces)
-        except UnicodeEncodeError as error:
-            raise VocabularyError(f"a token is not Unicode text: {error.object[:60]!r}") from None
+        """The bytes of each piece. Raises UnicodeEncodeError for a piece that is not Unicode (a lone surrogate)."""
+        return _decode_byte_level(pieces) if self.byte_level else self._decode_text(pieces)
 
     def _decode_text(self, pieces: Sequence[str]) -> list[bytes]:
         if not pieces:
@@ -85,7 +82,10 @@ SENTENCEPIECE_DECODER = PieceDecoder(replacements=((SPACE_MARK, " "),), byte_fal
 
 
 def piece_decoder(
-    decoder: Mapping[str, Any] | None, pre_tokenizer: Mapping[str, Any] | None, byte_fallback: bool
+    decoder: Mapping[str, Any] | None,
+    pre_tokenizer: Mapping[str, Any] | None,
+    byte_fallback: bool,
+    where: str = "tokenizer",
 ) -> PieceDecoder:
     """The decoder that a tokenizer.json's ``decoder`` entry describes; without one, its pre-tokenizer tells.
 
@@ -101,7 +101,7 @@ def piece_decoder(
     if not steps:
         steps = [s for s in _steps(pre_tokenizer, "pretokenizers") if s.get("type") in ("ByteLevel", "Metaspace")]
         if not steps and not byte_fallback:
-            raise VocabularyError("the tokenizer has no decoder, so nothing says how its tokens join to a text")
+            raise VocabularyError(f"{where}: it has no decoder, so nothing says how its tokens join to a text")
     for step in steps:
         kind, pattern = step.get("type"), step.get("pattern")
         if kind == "ByteLevel":
@@ -118,13 +118,13 @@ def piece_decoder(
             pass  # of the whole text, once: the space that encoding put in front
         elif kind in _NEIGHBOUR_DECODERS:
             raise VocabularyError(
-                f"decoder {kind} {_NEIGHBOUR_DECODERS[kind]}, so its tokens have no bytes of their own; "
+                f"{where}: decoder {kind} {_NEIGHBOUR_DECODERS[kind]}, so its tokens have no bytes of their own; "
                 "byte-level BPE and SentencePiece tokenizers are supported"
             )
         else:
-            raise VocabularyError(f"decoder step {dict(step)!r} is not supported (here)")
+            raise VocabularyError(f"{where}: decoder step {dict(step)!r} is not supported (here)")
     if byte_level and (replacements or byte_fallback):
-        raise VocabularyError("a decoder that mixes ByteLevel with other replacements is not supported")
+        raise VocabularyError(f"{where}: a decoder that mixes ByteLevel with other replacements is not supported")
     return PieceDecoder(byte_level, tuple(replacements), byte_fallback)
 
 

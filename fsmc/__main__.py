@@ -1,0 +1,5 @@
+"""``python -m fsmc`` is the ``fsmc`` command."""
+
+from fsmc.cli import main
+
+main()

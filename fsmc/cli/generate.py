@@ -1,0 +1,145 @@
+"""``fsmc generate``: a model writes a text that matches."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from fsmc.cli.machine import (
+    Ascii,
+    DotAll,
+    FileOption,
+    FlavorOption,
+    IgnoreCase,
+    MultiLine,
+    Source,
+    Verbose,
+    names_index,
+    read_bytes,
+)
+from fsmc.cli.output import JsonOption, MissingError, print_json, stages
+
+if TYPE_CHECKING:
+    from fsmc.compiler.pipeline import CompiledGrammar
+    from fsmc.compiler.tokens.vocabulary import Vocabulary
+    from fsmc.runtime.generation import Generation
+
+Jump = Literal["canonical", "exact", "off"]
+
+
+def generate_command(
+    model: Annotated[
+        str, typer.Option("--model", help="A folder as transformers saves it, a .gguf file, or 'smollm2'.")
+    ],
+    pattern: Annotated[str | None, typer.Argument(metavar="PATTERN|INDEX.fsmc", help="What the text matches.")] = None,
+    file: FileOption = None,
+    prompt: Annotated[str | None, typer.Option("--prompt", "-p", help="'-' or nothing: standard input.")] = None,
+    prompt_file: Annotated[Path | None, typer.Option(help="Read the prompt from this file.")] = None,
+    chat: Annotated[
+        bool, typer.Option("--chat", help="The prompt is a user's message, in the model's chat form.")
+    ] = False,
+    jump: Annotated[Jump, typer.Option(help="What to do where the pattern forces the text.")] = "canonical",
+    max_tokens: Annotated[int, typer.Option(min=0, help="At most so many tokens.")] = 256,
+    temperature: Annotated[float, typer.Option(min=0.0, help="0: always the likeliest token.")] = 0.0,
+    top_p: Annotated[float, typer.Option(min=0.0, max=1.0)] = 1.0,
+    seed: Annotated[int | None, typer.Option(help="The same seed gives the same text.")] = None,
+    threads: Annotated[int | None, typer.Option(min=1, help="CPU threads for the model.")] = None,
+    stats: Annotated[bool, typer.Option("--stats", help="Print figures to standard error.")] = False,
+    flavor: FlavorOption = "python",
+    i: IgnoreCase = False,
+    s: DotAll = False,
+    m: MultiLine = False,
+    x: Verbose = False,
+    a: Ascii = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Let a model write a text that matches, streamed to standard output; what the pattern forced is shown dim.
+
+    `fsmc generate '(yes|no), because [a-z ,]{10,80}!' --model smollm2 --chat -p 'Is the sea salty?' --stats`
+    """
+    flags = {"i": i, "s": s, "m": m, "x": x, "a": a}
+    source = None if names_index(pattern) else Source.read(pattern, file, flavor, flags)
+    text = read_bytes(prompt, prompt_file).decode("utf-8")
+    with stages() as progress:
+        progress.start("loading the model")
+        loaded = _load(model, threads)
+        progress.start("compiling the pattern")
+        grammar = _compile(Path(str(pattern)) if source is None else source, loaded.vocab)
+    from fsmc.runtime.generation import generate
+
+    result = generate(
+        loaded.model,
+        loaded.tokenizer,
+        _in_chat_form(loaded.tokenizer, text) if chat else text,
+        grammar,
+        jump=jump,
+        max_new_tokens=max_tokens,
+        temperature=temperature,
+        top_p=top_p,
+        seed=seed,
+        on_text=None if as_json else _stream,
+    )
+    if as_json:
+        print_json(asdict(result))
+    else:
+        sys.stdout.write("\n")
+    if stats:
+        sys.stderr.write(figures(result))
+
+
+def _load(model: str, threads: int | None) -> Any:
+    from fsmc.compiler.errors import FsmcError
+
+    try:
+        from fsmc.runtime.models import load_model
+    except ImportError as error:
+        raise MissingError(f"generate needs torch and transformers ({error}): pip install 'fsmc[hf]'") from error
+    try:
+        return load_model(model, threads=threads)
+    except FsmcError as error:
+        raise MissingError(str(error)) from error
+
+
+def _compile(source: Source | Path, vocabulary: Vocabulary) -> CompiledGrammar:
+    from fsmc.compiler.pipeline import CompiledGrammar, GrammarCompiler
+
+    if isinstance(source, Path):
+        return CompiledGrammar.load(source, vocabulary)
+    return GrammarCompiler(vocabulary).compile_regex(source.pattern, flavor=source.flavor, flags=source.flags)
+
+
+def _in_chat_form(tokenizer: Any, text: str) -> list[int]:
+    """The ids of one user message and the opening of the model's answer."""
+    if not getattr(tokenizer, "chat_template", None):
+        raise MissingError("this model's tokenizer has no chat template: leave out --chat")
+    messages = [{"role": "user", "content": text}]
+    whole = tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
+    return list(tokenizer.encode(whole, add_special_tokens=False))
+
+
+def _stream(piece: str, forced: bool) -> None:
+    """Forced text is dim on a terminal, plain elsewhere."""
+    dim = forced and sys.stdout.isatty()
+    sys.stdout.write(f"\x1b[2m{piece}\x1b[0m" if dim else piece)
+    sys.stdout.flush()
+
+
+def figures(result: Generation) -> str:
+    """What it took, for people.
+
+    >>> from types import SimpleNamespace
+    >>> print(figures(SimpleNamespace(forward_passes=3, sampled_tokens=3, jumped_tokens=5, retokenized_tokens=1,
+    ...     token_ids=[0] * 8, mask_seconds=0.001, jump_seconds=0.002, seconds=0.5, finish_reason="stop")), end="")
+    8 tokens in 3 forward passes (stop): 3 sampled, 5 by jumps, 1 retokenized
+    0.50 s, of which masks 1.0 ms and jumps 2.0 ms
+    """
+    return (
+        f"{len(result.token_ids)} tokens in {result.forward_passes} forward passes ({result.finish_reason}): "
+        f"{result.sampled_tokens} sampled, {result.jumped_tokens} by jumps, {result.retokenized_tokens} retokenized\n"
+        f"{result.seconds:.2f} s, of which masks {result.mask_seconds * 1e3:.1f} ms "
+        f"and jumps {result.jump_seconds * 1e3:.1f} ms\n"
+    )

@@ -1,0 +1,130 @@
+"""A state diagram as SVG, laid out here: for machines small enough to look at, without Graphviz.
+
+States stand in columns by their distance from the start; within a column they are ordered by where their predecessors
+stand, which avoids most crossings. Edges to the next column are straight, edges further on bend upwards, edges back
+bend downwards, loops sit on top.
+"""
+
+from __future__ import annotations
+
+from math import hypot
+from xml.sax.saxutils import escape
+
+from fsmc.compiler.automata.dfa import DEAD, DFA
+from fsmc.compiler.automata.views import edges_of
+from fsmc.compiler.errors import LimitExceeded
+
+MAX_DRAWN_STATES = 100
+
+Point = tuple[float, float]
+
+_RADIUS, _COLUMN, _ROW, _LABEL = 17, 125, 75, 20  # pixels; _LABEL in characters
+
+_STYLE = """
+  svg { --ink: #1f2328; --paper: #ffffff; --mark: #0969da; }
+  @media (prefers-color-scheme: dark) { svg { --ink: #e6edf3; --paper: #0d1117; --mark: #58a6ff; } }
+  .paper { fill: var(--paper); }
+  circle, path { fill: none; stroke: var(--ink); stroke-width: 1.3; }
+  .head { fill: var(--ink); stroke: none; }
+  .start { stroke: var(--mark); }
+  text { font: 12px ui-monospace, monospace; fill: var(--ink); text-anchor: middle; dominant-baseline: central;
+         paint-order: stroke; stroke: var(--paper); stroke-width: 4px; }
+"""
+
+
+def to_svg(dfa: DFA, max_states: int = MAX_DRAWN_STATES) -> str:
+    """The diagram as a complete SVG document, readable on light and dark backgrounds; DEAD is not drawn.
+
+    The start is coloured, accepting states are double circles, long labels are cut (the whole one is the tooltip).
+    Raises LimitExceeded beyond ``max_states`` states: such a picture cannot be read, `views.dump` can.
+
+    >>> import numpy as np
+    >>> picture = to_svg(DFA.from_arrays(np.zeros(256, int), [[1], [-1]], [False, True], start=0))
+    >>> picture.count("<circle"), "00-FF" in picture
+    (3, True)
+    """
+    if dfa.n_states - 1 > max_states:
+        raise LimitExceeded("max_states", max_states, dfa.n_states - 1, "too many to draw; dump() lists them")
+    edges = [(edge.source, edge.target, edge.label) for edge in edges_of(dfa) if edge.target is not None]
+    places = _place(dfa, edges)
+    pairs = {(source, target) for source, target, _ in edges}
+    drawn: list[str] = []
+    extent = [point for x, y in places.values() for point in ((x - 40, y - 30), (x + 30, y + 30))] or [(0.0, 0.0)]
+    for source, target, label in edges:
+        path, (x, y) = _curve(places[source], places[target], (target, source) in pairs)
+        extent += [(x - 3.7 * min(len(label), _LABEL), y - 10), (x + 3.7 * min(len(label), _LABEL), y + 10)]
+        short = label if len(label) <= _LABEL else label[: _LABEL - 1] + "…"
+        drawn.append(f'<path d="{path}" marker-end="url(#arrow)"/>')
+        drawn.append(f'<text x="{x:.1f}" y="{y:.1f}"><title>{escape(label)}</title>{escape(short)}</text>')
+    for state, (x, y) in places.items():
+        style = ' class="start"' if state == dfa.start else ""
+        for radius in (_RADIUS, _RADIUS - 4)[: 1 + int(dfa.accepting[state])]:
+            drawn.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius}"{style}/>')
+        drawn.append(f'<text x="{x:.1f}" y="{y:.1f}">{state}</text>')
+    left, top = min(x for x, _ in extent), min(y for _, y in extent)
+    width, height = max(x for x, _ in extent) - left, max(y for _, y in extent) - top
+    box = f"{left:.0f} {top:.0f} {width:.0f} {height:.0f}"
+    head = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="{box}" width="{width:.0f}" height="{height:.0f}">'
+        f"<style>{_STYLE}</style>"
+        '<defs><marker id="arrow" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="8" markerHeight="8" orient="auto">'
+        '<path class="head" d="M0 0.5 8 4 0 7.5z"/></marker></defs>'
+        f'<rect class="paper" x="{left:.0f}" y="{top:.0f}" width="{width:.0f}" height="{height:.0f}"/>'
+    )
+    return "\n".join([head, *drawn, "</svg>"])
+
+
+def _place(dfa: DFA, edges: list[tuple[int, int, str]]) -> dict[int, Point]:
+    """Where each state stands: columns by breadth-first distance, rows by the mean height of the predecessors."""
+    successors: dict[int, list[int]] = {state: [] for state in range(dfa.n_states)}
+    predecessors: dict[int, list[int]] = {state: [] for state in range(dfa.n_states)}
+    for source, target, _ in edges:
+        successors[source].append(target)
+        predecessors[target].append(source)
+    places: dict[int, Point] = {}
+    column = [dfa.start] if dfa.start != DEAD else []
+    depth = 0
+    while column:
+
+        def height(state: int) -> float:
+            known = [places[p][1] for p in predecessors[state] if p in places]
+            return sum(known) / len(known) if known else 0.0
+
+        column.sort(key=height)
+        top = -(len(column) - 1) / 2
+        positions = {state: (depth * float(_COLUMN), (top + row) * _ROW) for row, state in enumerate(column)}
+        places.update(positions)
+        column = [t for t in dict.fromkeys(t for state in column for t in successors[state]) if t not in places]
+        depth += 1
+    return places
+
+
+def _curve(p: Point, q: Point, both_ways: bool) -> tuple[str, Point]:
+    """The path of an edge from circle to circle, and the middle of its label."""
+    if p == q:
+        x, y = p[0], p[1] - _RADIUS
+        return (
+            f"M{x - 7:.1f} {y + 2:.1f} C{x - 28:.1f} {y - 34:.1f} {x + 28:.1f} {y - 34:.1f} {x + 7:.1f} {y + 2:.1f}",
+            (
+                x,
+                y - 27,
+            ),
+        )
+    dx, dy = q[0] - p[0], q[1] - p[1]
+    length = hypot(dx, dy)
+    if dx == _COLUMN:
+        bend = 16.0 if both_ways else 0.0
+    else:
+        bend = 28 + 0.16 * length
+    # The control point lies to the left of the direction of travel: above an edge that goes right, below one that goes back.
+    control = ((p[0] + q[0]) / 2 + 2 * bend * dy / length, (p[1] + q[1]) / 2 - 2 * bend * dx / length)
+    a, b = _towards(p, control), _towards(q, control)
+    label = ((p[0] + 2 * control[0] + q[0]) / 4, (p[1] + 2 * control[1] + q[1]) / 4)
+    return f"M{a[0]:.1f} {a[1]:.1f} Q{control[0]:.1f} {control[1]:.1f} {b[0]:.1f} {b[1]:.1f}", label
+
+
+def _towards(center: Point, other: Point) -> Point:
+    """The point on the circle around ``center`` that faces ``other``."""
+    dx, dy = other[0] - center[0], other[1] - center[1]
+    length = hypot(dx, dy) or 1.0
+    return center[0] + _RADIUS * dx / length, center[1] + _RADIUS * dy / length

@@ -1,0 +1,168 @@
+"""Machines for people: a readable table, and a drawing in Graphviz's language. `svg` draws without Graphviz."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from fsmc.compiler.automata.dfa import DEAD, DFA
+from fsmc.compiler.automata.rsm import CALL, EXIT, RSM
+
+MAX_DUMPED_STATES = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """All bytes of ``source`` that do the same thing: ``label`` writes them as ranges.
+
+    ``target`` is the next state, or None for an exit; ``action`` is "" or says what call or exit it is; ``frame`` is the
+    return frame that a call pushes, else None.
+    """
+
+    source: int
+    target: int | None
+    label: str
+    action: str = ""
+    frame: int | None = None
+
+
+def edges_of(machine: DFA | RSM, states: Iterable[int] | None = None) -> list[Edge]:
+    """The edges of the given states (default: all), without those to DEAD, in the order of their first bytes.
+
+    >>> dfa = DFA.from_arrays(np.arange(256) < 128, [[-1, 1], [1, -1]], [False, True], start=0)
+    >>> for edge in edges_of(dfa):
+    ...     print(edge.source, edge.label, edge.target)
+    1 00-7F 2
+    2 80-FF 2
+    """
+    edges = []
+    for state in range(machine.n_states) if states is None else states:
+        row = machine.delta[state, machine.byte_class]
+        entries, first = np.unique(row, return_index=True)
+        for entry in entries[np.argsort(first)].tolist():
+            label = byte_ranges(np.flatnonzero(row == entry).tolist())
+            if entry > DEAD:
+                edges.append(Edge(state, entry, label))
+            elif entry < DEAD and isinstance(machine, RSM):
+                kind, operand, frame = machine.actions[-1 - entry].tolist()
+                if kind == CALL:
+                    edges.append(Edge(state, operand, label, f"call, frame {frame}", frame))
+                else:
+                    redo = "" if kind == EXIT else ", same byte again"
+                    edges.append(Edge(state, None, label, f"exit {operand}{redo}"))
+    return edges
+
+
+def byte_ranges(values: Iterable[int]) -> str:
+    """Sorted byte values as ranges: printable ASCII as itself (quoted where it would mislead), others as two hex digits.
+
+    >>> byte_ranges([*b" -019abc", 128, 129, 255])
+    "' ' '-' 0 1 9 a-c 80 81 FF"
+    """
+    ranges: list[list[int]] = []
+    for value in values:
+        if ranges and ranges[-1][1] + 1 == value:
+            ranges[-1][1] = value
+        else:
+            ranges.append([value, value])
+    words = []
+    for low, high in ranges:
+        words += [_byte_name(low)] if low == high else [_byte_name(low), _byte_name(high)]
+        if high > low + 1:
+            words[-2:] = ["-".join(words[-2:])]
+    return " ".join(words)
+
+
+def dump(machine: DFA | RSM, max_states: int = MAX_DUMPED_STATES) -> str:
+    """The machine as a table: one line for each state and target; ``>`` marks the start, ``*`` accepting states.
+
+    Of an RSM, ``*k`` marks states in which the text may end with outcome k, and the return frames follow. Beyond
+    ``max_states`` states the table says how many are left out.
+
+    >>> dfa = DFA.from_arrays(np.arange(256) == ord("a"), [[0, 1], [0, 2], [0, 1]], [False, True, False], start=2)
+    >>> print(dump(dfa))
+    DFA with 4 states (0 is DEAD) and 2 byte classes; > start, * accepting
+      >  1  00-` b-FF  → 2
+            a          → 3
+         2  00-` b-FF  → 2
+            a          → 3
+       * 3  00-` b-FF  → 2
+            a          → 1
+    """
+    is_dfa = isinstance(machine, DFA)
+    kind, legend = ("DFA", "* accepting") if is_dfa else ("RSM", "*k may end with outcome k")
+    lines = [
+        f"{kind} with {machine.n_states} states (0 is DEAD) and {machine.n_classes} byte classes; > start, {legend}"
+    ]
+    shown = range(1, min(machine.n_states, max_states + 1))
+    edges = edges_of(machine, shown)
+    width = max((len(edge.label) for edge in edges), default=0)
+    digits = len(str(machine.n_states - 1))
+    by_state: dict[int, list[Edge]] = {state: [] for state in shown}
+    for edge in edges:
+        by_state[edge.source].append(edge)
+    for state, outgoing in by_state.items():
+        head = f"{'>' if state == machine.start else ' '}{_final_mark(machine, state):>2} {state:>{digits}}"
+        cells = [f"{edge.label:<{width}}  {_destination(edge)}" for edge in outgoing] or [""]
+        heads = [head, *[" " * len(head)] * (len(cells) - 1)]
+        lines += [f"  {head}  {cell}".rstrip() for head, cell in zip(heads, cells, strict=True)]
+    if machine.n_states - 1 > len(shown):
+        lines.append(f"  … and {machine.n_states - 1 - len(shown)} more states")
+    if isinstance(machine, RSM):
+        for frame, targets in enumerate(machine.returns.tolist()):
+            returns = ", ".join(f"outcome {k}: {target or 'DEAD'}" for k, target in enumerate(targets))
+            lines.append(f"  frame {frame} returns on {returns}")
+    return "\n".join(lines)
+
+
+def to_dot(machine: DFA | RSM) -> str:
+    """The state diagram for Graphviz: ``dot -Tsvg``. DEAD is not drawn; calls are dashed, where they return dotted.
+
+    >>> print(to_dot(DFA.from_arrays(np.zeros(256, int), [[1], [-1]], [False, True], start=0)))
+    digraph machine {
+      rankdir=LR; node [shape=circle]; entry [shape=point];
+      2 [shape=doublecircle];
+      entry -> 1;
+      1 -> 2 [label="00-FF"];
+    }
+    """
+    lines = ["digraph machine {", "  rankdir=LR; node [shape=circle]; entry [shape=point];"]
+    lines += [f"  {q} [shape=doublecircle];" for q in range(1, machine.n_states) if _final_mark(machine, q)]
+    if machine.start != DEAD:
+        lines.append(f"  entry -> {machine.start};")
+    for edge in edges_of(machine):
+        label = _dot_string(f"{edge.label} / {edge.action}" if edge.action else edge.label)
+        if edge.target is None:
+            exit_node = _dot_string(f"{edge.source} {edge.action}")
+            lines.append(f"  {exit_node} [shape=plaintext, label={_dot_string(edge.action)}];")
+            lines.append(f"  {edge.source} -> {exit_node} [label={_dot_string(edge.label)}];")
+        elif edge.frame is None:
+            lines.append(f"  {edge.source} -> {edge.target} [label={label}];")
+        elif isinstance(machine, RSM):
+            lines.append(f"  {edge.source} -> {edge.target} [label={label}, style=dashed];")
+            for outcome, target in enumerate(machine.returns[edge.frame].tolist()):
+                if target != DEAD:
+                    lines.append(f'  {edge.source} -> {target} [label="outcome {outcome}", style=dotted];')
+    return "\n".join([*dict.fromkeys(lines), "}"])  # several calls may return to one state with the same outcome
+
+
+def _byte_name(byte: int) -> str:
+    if not 0x20 <= byte < 0x7F:
+        return f"{byte:02X}"
+    return repr(chr(byte)) if chr(byte) in " -'\"\\" else chr(byte)
+
+
+def _final_mark(machine: DFA | RSM, state: int) -> str:
+    if isinstance(machine, DFA):
+        return "*" if machine.accepting[state] else ""
+    return f"*{machine.final_outcome[state]}" if machine.final_outcome[state] >= 0 else ""
+
+
+def _destination(edge: Edge) -> str:
+    return " ".join(part for part in (edge.action, "" if edge.target is None else f"→ {edge.target}") if part)
+
+
+def _dot_string(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -1,0 +1,234 @@
+"""The whole index: which tokens each state of a DFA allows, every state's row computed now, equal rows stored once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+
+import numpy as np
+import numpy.typing as npt
+
+from fsmc.compiler.automata.dfa import DEAD, DFA
+from fsmc.compiler.automata.minimize import partition_history
+from fsmc.compiler.errors import IndexFileError, LimitExceeded
+from fsmc.compiler.tokens.byte_groups import loop_groups
+from fsmc.compiler.tokens.difference import (
+    CURSOR_SIZE,
+    N_ROWS,
+    N_STORED,
+    NEXT,
+    PREVIOUS_ROW,
+    index_rows,
+    order_along_splits,
+    ranks_to_ids,
+)
+from fsmc.compiler.tokens.mask_rows import ALLOWED, BITS, FORBIDDEN, n_mask_words
+from fsmc.compiler.tokens.trie import TokenTrie
+from fsmc.jit import kernel
+
+_STATES_PER_CALL = 1024  # between two reports of progress (and two chances to interrupt): at worst a second or so
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TokenIndex:
+    """The allowed tokens of every state of a DFA over a vocabulary; no row holds EOS, special tokens or padding.
+
+    row_of_state: int32[n_states]. row_kind: uint8[n_rows], `mask_rows.ALLOWED`, `FORBIDDEN` or `BITS`; row_start: int64[n_rows + 1], where each
+    row's int32 ids or mask words lie in ``packed``. all_tokens: int32[ceil(vocab_size / 32)], every token with bytes, as
+    a mask row: what rows of forbidden tokens are taken from.
+    """
+
+    row_of_state: npt.NDArray[np.int32]
+    row_kind: npt.NDArray[np.uint8]
+    row_start: npt.NDArray[np.int64]
+    packed: npt.NDArray[np.int32]
+    all_tokens: npt.NDArray[np.int32]
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            array = np.require(getattr(self, field.name), requirements=("C", "A"))
+            array.setflags(write=False)  # always, since a kernel compiles anew for writable arrays
+            object.__setattr__(self, field.name, array)
+
+    @property
+    def n_states(self) -> int:
+        return len(self.row_of_state)
+
+    @property
+    def n_rows(self) -> int:
+        """Distinct rows."""
+        return len(self.row_kind)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays."""
+        return sum(array.nbytes for array in self.arrays().values())
+
+    def copy_row(self, state: int, stack: int, out: npt.NDArray[np.int32]) -> None:
+        """Write the mask row of ``state`` into ``out`` (int32, at least ceil(vocab_size / 32) words; more become 0).
+
+        ``stack`` is there for the same signature as `LazyMasks.copy_row`: a DFA has no return stack.
+        """
+        _copy_row(self.row_of_state, self.row_kind, self.row_start, self.packed, self.all_tokens, state, out)
+
+    def allowed_token_ids(self, state: int) -> npt.NDArray[np.int32]:
+        """The ids of the tokens that ``state`` allows, ascending (int32)."""
+        out = np.empty(len(self.all_tokens), np.int32)
+        self.copy_row(state, 0, out)
+        return np.flatnonzero(np.unpackbits(out.view(np.uint8), bitorder="little")).astype(np.int32)
+
+    def arrays(self) -> dict[str, npt.NDArray[np.generic]]:
+        """The named arrays of an index file; `from_arrays` is the way back."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    @classmethod
+    def from_arrays(
+        cls, arrays: Mapping[str, npt.NDArray[np.generic]], *, n_states: int, vocab_size: int
+    ) -> TokenIndex:
+        """An index from the arrays of a file, checked so that no kernel can read or write outside of them.
+
+        Raises `IndexFileError` for an array that is missing or has another dtype or shape, and for numbers out of range.
+        """
+        dtypes = {
+            "row_of_state": np.int32,
+            "row_kind": np.uint8,
+            "row_start": np.int64,
+            "packed": np.int32,
+            "all_tokens": np.int32,
+        }
+        for name, dtype in dtypes.items():
+            if name not in arrays:
+                raise IndexFileError(f"the index has no array {name!r}: compile it again")
+            if arrays[name].dtype != dtype or arrays[name].ndim != 1:
+                found = f"{arrays[name].dtype} of {arrays[name].ndim} dimensions"
+                raise IndexFileError(
+                    f"array {name!r} is {found}, not one-dimensional {np.dtype(dtype)}: compile the index again"
+                )
+        index = cls(**{name: arrays[name] for name in dtypes})  # type: ignore[arg-type]
+        problem = index._problem(n_states, vocab_size)
+        if problem:
+            raise IndexFileError(f"the index's token masks are damaged ({problem}): compile it again")
+        return index
+
+    def _problem(self, n_states: int, vocab_size: int) -> str:
+        """What is wrong with the arrays, or "". All checks are over whole arrays: some milliseconds for a large index."""
+        n_words = n_mask_words(vocab_size)
+        if self.n_states != n_states:
+            return f"row_of_state has {self.n_states} states, the machine {n_states}"
+        if len(self.all_tokens) != n_words:
+            return f"a mask row has {len(self.all_tokens)} words, the vocabulary of {vocab_size} tokens needs {n_words}"
+        if vocab_size % 32 and int(self.all_tokens[-1]) & 0xFFFFFFFF & (-1 << vocab_size % 32):
+            return "all_tokens has tokens past the vocabulary's size"
+        if self.n_states and not 0 <= self.row_of_state.min() <= self.row_of_state.max() < self.n_rows:
+            return "row_of_state names a row that is not there"
+        sizes = np.diff(self.row_start)
+        if len(self.row_start) != self.n_rows + 1 or self.row_start[0] != 0 or self.row_start[-1] != len(self.packed):
+            return "row_start does not span the packed rows"
+        if self.n_rows and sizes.min() < 0:
+            return "row_start is not ascending"
+        if not np.isin(self.row_kind, (ALLOWED, FORBIDDEN, BITS)).all():
+            return "a row is of unknown kind"
+        if (sizes[self.row_kind == BITS] != n_words).any():
+            return "a row of bits has the wrong length"
+        is_words = np.repeat(self.row_kind == BITS, sizes)
+        ids, words = self.packed[~is_words], self.packed[is_words].reshape(-1, n_words)
+        if len(ids) and not (0 <= ids.min() and ids.max() < vocab_size):
+            return "a token id is past the vocabulary's size"
+        if (self.all_tokens[ids >> 5] >> (ids & 31) & 1 == 0).any() or (words & ~self.all_tokens).any():
+            return "a row allows a token without bytes"
+        return ""
+
+
+def build_index(
+    dfa: DFA,
+    trie: TokenTrie,
+    *,
+    progress: Callable[[int, int], None] | None = None,
+    max_bytes: int = 1 << 30,
+) -> TokenIndex:
+    """The rows of all states of ``dfa`` over the vocabulary of ``trie``.
+
+    States that agree on all words up to the longest token have equal rows: one of each such block is walked, in the
+    order of the tree by which the blocks were split, so that each differs as little as can be from the one before
+    (`difference`). ``progress(done, total)`` is called now and then with numbers of blocks. Raises `LimitExceeded` when
+    the working memory for rows and blocks would pass ``max_bytes``.
+    """
+    n_words = len(trie.all_tokens)
+    history = _history(dfa, trie, max_bytes)
+    last = history[-1]
+    n_blocks = int(last.max()) + 1
+    states = np.zeros(n_blocks, np.int32)
+    states[last[::-1]] = np.arange(dfa.n_states - 1, -1, -1, dtype=np.int32)  # the first state of each block
+    order = np.empty(n_blocks, np.int32)
+    order_along_splits(history, states, order, np.empty_like(order), np.empty(n_blocks + 1, np.int32))
+
+    table = np.full(2 << n_blocks.bit_length(), -1, np.int32)
+    row_hash = np.empty(n_blocks, np.int64)
+    row_kind = np.empty(n_blocks, np.uint8)
+    row_start = np.zeros(n_blocks + 1, np.int64)
+    row_of = np.zeros(dfa.n_states, np.int32)
+    stored = np.empty(16 * n_words, np.int32)
+    cursor = np.zeros(CURSOR_SIZE, np.int64)
+    cursor[PREVIOUS_ROW] = -1
+    row = np.zeros((trie.n_tokens + 31) // 32, np.int32)
+    digest, path = np.zeros(3, np.int64), np.empty((trie.height + 1, 2), np.int32)
+    loops = loop_groups(dfa.delta, dfa.byte_class)
+    while True:
+        index_rows(
+            dfa.delta, dfa.byte_class, loops, history,
+            trie.byte, trie.depth, trie.end, trie.token_start, trie.first, trie.groups, trie.level,
+            order, trie.n_tokens, n_words, row, digest, path,
+            table, row_hash, row_kind, row_start, stored, row_of, cursor, _STATES_PER_CALL,
+        )  # fmt: skip
+        done = int(cursor[NEXT])
+        if progress is not None:
+            progress(done, n_blocks)
+        if done == n_blocks:
+            break
+        if cursor[N_STORED] + n_words > len(stored):
+            _check_memory(history.nbytes + 2 * stored.nbytes, max_bytes)
+            stored = np.concatenate([stored, np.empty_like(stored)])
+    n_rows, n_stored = int(cursor[N_ROWS]), int(cursor[N_STORED])
+    row_kind, row_start = row_kind[:n_rows].copy(), row_start[: n_rows + 1].copy()
+    packed = stored[:n_stored].copy()
+    ranks_to_ids(row_kind, row_start, packed, trie.token_ids, np.empty(n_words, np.int32))
+    return TokenIndex(row_of[states][last], row_kind, row_start, packed, trie.all_tokens)
+
+
+def _history(dfa: DFA, trie: TokenTrie, max_bytes: int) -> npt.NDArray[np.int32]:
+    """Blocks of states alive after the same words, for words up to each length in ``trie.rounds``: int32[n_levels, n_states]."""
+    _check_memory(4 * len(trie.rounds) * dfa.n_states, max_bytes)
+    alive = np.ones(dfa.n_states, np.int32)
+    alive[DEAD] = 0
+    return partition_history(dfa.delta, alive, trie.rounds.tolist())
+
+
+def _check_memory(needed: int, max_bytes: int) -> None:
+    if needed > max_bytes:
+        raise LimitExceeded(
+            "max_bytes", max_bytes, needed, "raise the limit, simplify the pattern, or use masks computed when met"
+        )
+
+
+@kernel
+def _copy_row(row_of_state, row_kind, row_start, packed, all_tokens, state, out):  # type: ignore[no-untyped-def]
+    """As `mask_rows.expand_row`, in one call from state to mask: a call with these arrays costs as much as the copy."""
+    row = row_of_state[state]
+    kind = row_kind[row]
+    start, end = row_start[row], row_start[row + 1]
+    n_words = len(all_tokens)
+    if kind == BITS:
+        for w in range(n_words):
+            out[w] = packed[start + w]
+    elif kind == FORBIDDEN:
+        for w in range(n_words):
+            out[w] = all_tokens[w]
+        for i in range(start, end):
+            out[packed[i] >> 5] &= ~(np.int64(1) << (packed[i] & 31))
+    else:
+        for w in range(n_words):
+            out[w] = 0
+        for i in range(start, end):
+            out[packed[i] >> 5] |= np.int64(1) << (packed[i] & 31)
+    for w in range(n_words, len(out)):
+        out[w] = 0

@@ -1,0 +1,34 @@
+"""The lessons in examples/ run, in a fresh interpreter, without torch, network or a real tokenizer."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = sorted((Path(__file__).resolve().parent.parent / "examples").glob("[0-9][0-9]_*.py"))
+WITHOUT = "import sys\nfor name in ('torch', 'transformers', 'tokenizers'): sys.modules[name] = None\n"
+
+
+def test_the_ladder_has_no_missing_rung() -> None:
+    assert [int(path.name[:2]) for path in EXAMPLES] == list(range(1, len(EXAMPLES) + 1)) and len(EXAMPLES) >= 5
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_example(path: Path) -> None:
+    source = path.read_text(encoding="utf-8")
+    assert "# %%" in source and ast.get_docstring(ast.parse(source)), "a lesson has cells and says what it adds"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{WITHOUT}import runpy; runpy.run_path({str(path)!r}, run_name='__main__')"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "FSMC_QUIET": "1"},
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip(), "a lesson shows something"
+    assert not done.stderr.strip(), done.stderr
