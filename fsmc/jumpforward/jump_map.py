@@ -133,6 +133,8 @@ class JumpForwardMap:
 
     def _follow(self, state: int, node: int, parent: Array, frame: Array) -> tuple[bytes, bytes, int]:
         """The jump, the bytes that are forced after it but end inside a character, and the state after the jump."""
+        if self.next_byte[state] == FREE:
+            return b"", b"", state
         machine = self.machine
         size = max(64, int(self.length[state]) + 4)
         while True:

@@ -110,11 +110,10 @@ class Retokenizer:
         >>> Retokenizer(lambda text: [3] if "ab" in text else [ord(c) - 97 for c in text], vocab).tokenize("ab")
         [0, 1]
         """
-        if isinstance(text, bytes):
-            try:
-                text = text.decode()
-            except UnicodeDecodeError:  # begins inside a character, behind a token that has no bytes
-                return self._spell(text)
+        try:
+            text = text.decode() if isinstance(text, bytes) else text
+        except UnicodeDecodeError as error:  # begins inside a character, behind a token that has no bytes
+            return self._spell(error.object)
         ids: list[int] = []
         position, length = 0, len(text)
         while position < len(text):

@@ -47,29 +47,6 @@ class GrammarMatcher:
     "'1'"
     """
 
-    __slots__ = (
-        "_data",
-        "_grammar",
-        "_history",
-        "_machine",
-        "_mask",
-        "_mask_index",
-        "_masks",
-        "_max_rollback",
-        "_n_entries",
-        "_n_reachable",
-        "_offsets",
-        "_row",
-        "_size",
-        "_stack",
-        "_stacks",
-        "_state",
-        "_stop_bits",
-        "_stop_ids",
-        "_stop_texts",
-        "_terminated",
-    )
-
     def __init__(
         self,
         grammar: CompiledGrammar,
@@ -116,8 +93,7 @@ class GrammarMatcher:
         (True, True, False)
         """
         other = object.__new__(GrammarMatcher)
-        for name in GrammarMatcher.__slots__:
-            setattr(other, name, getattr(self, name))
+        other.__dict__.update(self.__dict__)
         return other
 
     # ------------------------------------------------------------------------------------------------- going forward

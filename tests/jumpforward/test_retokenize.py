@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from itertools import chain
 
 import pytest
 from hypothesis import given, settings
@@ -18,7 +19,7 @@ VOCAB = Vocabulary.from_tokens(
 )
 ID = {word: 256 + i for i, word in enumerate(WORDS)}
 CONTROL = [ID["<tool>"]]
-ALPHABET = sorted(set("".join(WORDS))) + ["\U0001f389", "\u0301"]
+ALPHABET = sorted({*"".join(WORDS), "\U0001f389", "\u0301"})
 
 
 def encode(text: str) -> list[int]:
@@ -56,7 +57,7 @@ def spelled(ids: list[int]) -> bytes:
 
 
 def test_the_token_just_sampled_merges_with_the_forced_text() -> None:
-    result = retokenize(encode, VOCAB, encode("白") + [ID['"'], ID["na"]], 'me": ')
+    result = retokenize(encode, VOCAB, [ID["白"], ID['"'], ID["na"]], 'me": ')
     assert result.ids == [ID["白"], ID['"name'], ID['":'], ID[" "]]
     assert result.kept == 1
 
@@ -182,7 +183,7 @@ TEXT_TOKENS = [[i] for word, i in ID.items() if word not in ("<|end|>", "<tool>"
 @settings(max_examples=300, deadline=None)
 @given(
     encoder=st.sampled_from(ENCODERS),
-    history=st.lists(st.sampled_from(TEXT_TOKENS), max_size=12).map(lambda parts: sum(parts, [])),
+    history=st.lists(st.sampled_from(TEXT_TOKENS), max_size=12).map(lambda parts: list(chain(*parts))),
     text=st.text(alphabet=ALPHABET, min_size=1, max_size=12),
     n_bytes_sampled=st.integers(0, 3),
 )

