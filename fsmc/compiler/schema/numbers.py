@@ -1,0 +1,278 @@
+"""Numbers: from a formula over bounds, multiples and enumerations to a machine over their JSON text.
+
+Where a condition applies the text is in plain notation (``-?digits(.digits)?``): with an exponent, what a number is worth
+depends on counting digits, which no finite machine can. Each atom is a machine over plain text that judges the *value*, so
+``1.50`` and ``1.5`` are the same; all arithmetic is exact.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from decimal import Decimal
+from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
+
+from fsmc.compiler.automata.determinize import determinize
+from fsmc.compiler.automata.dfa import DFA
+from fsmc.compiler.automata.minimize import minimize
+from fsmc.compiler.automata.nfa import thompson
+from fsmc.compiler.errors import LimitExceeded
+from fsmc.compiler.schema.atoms import AtLeast, Integer, MultipleOf, NumEnum
+from fsmc.compiler.schema.formula import FALSE, OR, TRUE, Formulas
+from fsmc.compiler.schema.outcome_dfa import OutcomeDFA, joint_component
+from fsmc.compiler.syntax.regex import parse_regex
+
+MAX_REMAINDERS = 50_000
+
+_PLAIN = r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?"
+_MINUS, _POINT, _DIGIT0 = 1, 2, 3  # byte classes: 0 nothing, then "-", ".", "0" … "9"
+
+
+@lru_cache(maxsize=16)
+def _pattern(source: str) -> DFA:
+    return minimize(determinize(thompson(parse_regex(source))))
+
+
+def _byte_class() -> np.ndarray:
+    byte_class = np.zeros(256, np.uint8)
+    byte_class[ord("-")], byte_class[ord(".")] = _MINUS, _POINT
+    byte_class[ord("0") : ord("9") + 1] = np.arange(_DIGIT0, _DIGIT0 + 10)
+    return byte_class
+
+
+class _Builder:
+    """Rows of a machine over plain number text, by state name."""
+
+    def __init__(self) -> None:
+        self.number: dict[object, int] = {}
+        self.rows: list[list[int]] = [[0] * 13]
+        self.accepting = [False]
+        self.todo: list[object] = []
+
+    def state(self, name: object) -> int:
+        known = self.number.get(name)
+        if known is None:
+            known = self.number[name] = len(self.rows)
+            self.rows.append([0] * 13)
+            self.accepting.append(False)
+            self.todo.append(name)
+        return known
+
+    def dfa(self, start: object) -> DFA:
+        return minimize(
+            DFA.from_arrays(_byte_class(), np.array(self.rows, np.int32), np.array(self.accepting), self.number[start])
+        )
+
+
+@lru_cache(maxsize=4096)
+def at_least_dfa(bound: Decimal, exclusive: bool) -> DFA:
+    """The plain texts whose value is >= bound (> if exclusive).
+
+    The digits are compared one by one with those of |bound|: the integer parts by length first.
+    """
+    whole, _, fraction = format(abs(bound), "f").partition(".")
+    fraction = fraction.rstrip("0")
+    n = len(whole)
+    sign_of_bound = (bound > 0) - (bound < 0)
+    build = _Builder()
+
+    def judge(negative: bool, magnitude: int) -> bool:
+        """magnitude: the sign of |value| - |bound|. For a zero bound it says whether the value is zero."""
+        if negative:
+            order = -1 if sign_of_bound > 0 else -magnitude
+        else:
+            order = 1 if sign_of_bound < 0 else magnitude
+        return order > 0 or (order == 0 and not exclusive)
+
+    # names: ("start", sign), ("whole", sign, digits so far capped at n + 1, comparison), ("fraction", sign, digits, comparison)
+    build.state(("start", False))
+    while build.todo:
+        name = build.todo.pop()
+        q = build.number[name]
+        row = build.rows[q]
+        kind, negative = name[0], name[1]  # type: ignore[index]
+        if kind == "start":
+            if not negative:
+                row[_MINUS] = build.state(("start", True))
+            for d in range(10):
+                row[_DIGIT0 + d] = build.state(("whole", negative, 1, _compare(d, int(whole[0]))))
+            continue
+        _, _, count, order = name  # type: ignore[misc]
+        if kind == "whole":
+            settled = -1 if count < n else 1 if count > n else order
+            magnitude = settled if settled else -1 if fraction else 0
+            for d in range(10):
+                if count >= n:
+                    row[_DIGIT0 + d] = build.state(("whole", negative, n + 1, 1))
+                else:
+                    later = order or _compare(d, int(whole[count]))
+                    row[_DIGIT0 + d] = build.state(("whole", negative, count + 1, later))
+            row[_POINT] = build.state(("point", negative, 0, settled))
+        else:
+            magnitude = order if order else -1 if count < len(fraction) else 0
+            for d in range(10):
+                against = int(fraction[count]) if count < len(fraction) else 0
+                later = order or _compare(d, against)
+                row[_DIGIT0 + d] = build.state(("fraction", negative, 0 if later else min(count + 1, len(fraction)), later))
+        build.accepting[q] = kind != "point" and judge(negative, magnitude)
+    return build.dfa(("start", False))
+
+
+def _compare(a: int, b: int) -> int:
+    return (a > b) - (a < b)
+
+
+@lru_cache(maxsize=1024)
+def multiple_of_dfa(divisor: Decimal) -> DFA:
+    """The plain texts whose value is an integer times ``divisor``: a remainder, digit by digit.
+
+    With divisor = P / 10**E a multiple has no digits past the E-th after the point, and the digits up to there, read as an
+    integer, are a multiple of P.
+    """
+    sign, digits, exponent = divisor.normalize().as_tuple()
+    assert isinstance(exponent, int) and not sign
+    places = max(0, -exponent)
+    p = int("".join(map(str, digits))) * 10 ** max(0, exponent)
+    if p * (places + 2) > MAX_REMAINDERS:
+        raise LimitExceeded(
+            "max_remainders", MAX_REMAINDERS, p * (places + 2), f"multipleOf {divisor} needs too many remainders"
+        )
+    build = _Builder()
+    build.state("start")
+    while build.todo:
+        name = build.todo.pop()
+        q = build.number[name]
+        row = build.rows[q]
+        if name in ("start", "minus"):
+            if name == "start":
+                row[_MINUS] = build.state("minus")
+            for d in range(10):
+                row[_DIGIT0 + d] = build.state((d % p, -1))
+            continue
+        remainder, place = name  # type: ignore[misc]  # place: -1 before the point, then the digits after it
+        if place == -1:
+            row[_POINT] = build.state((remainder, -2))  # -2: right after the point
+        place = 0 if place == -2 else place
+        for d in range(10):
+            if place == -1:
+                row[_DIGIT0 + d] = build.state(((remainder * 10 + d) % p, -1))
+            elif place < places:
+                row[_DIGIT0 + d] = build.state(((remainder * 10 + d) % p, place + 1))
+            elif d == 0:
+                row[_DIGIT0] = build.state((remainder, place if place > 0 else 0))
+        missing = places if place == -1 else places - place
+        build.accepting[q] = name[1] != -2 and remainder * 10**missing % p == 0  # type: ignore[index]
+    return build.dfa("start")
+
+
+@lru_cache(maxsize=256)
+def enum_dfa(values: frozenset[Decimal]) -> DFA:
+    """The plain texts whose value is one of these; digits after the last that counts may be zeros."""
+    branches = []
+    for value in sorted(values):
+        text = format(value, "f")
+        if "." in text:
+            text = text.rstrip("0").rstrip(".")
+        if text in ("0", "-0"):
+            branches.append(r"-?0(?:\.0+)?")
+        elif "." in text:
+            branches.append(text.replace(".", r"\.") + "0*")
+        else:
+            branches.append(text + r"(?:\.0+)?")
+    return minimize(determinize(thompson(parse_regex("|".join(branches)))))
+
+
+def _atom_dfa(payload: object) -> DFA:
+    if isinstance(payload, Integer):
+        return _pattern(r"-?(?:0|[1-9][0-9]*)(?:\.0+)?")
+    if isinstance(payload, AtLeast):
+        return at_least_dfa(payload.bound, payload.exclusive)
+    if isinstance(payload, MultipleOf):
+        return multiple_of_dfa(payload.divisor)
+    assert isinstance(payload, NumEnum)
+    return enum_dfa(payload.values)
+
+
+def number_component(must: int, watches: Sequence[int], table: Formulas) -> OutcomeDFA:
+    """The machine over a number's text that accepts where ``must`` holds, its outcomes telling which of ``watches`` hold.
+
+    Unconstrained numbers may have an exponent. Where integers are asked for the text has no fraction. Raises LimitExceeded.
+    """
+    if must == TRUE and not watches:
+        return _as_outcome(_pattern(_PLAIN + r"(?:[eE][+-]?[0-9]+)?"))
+    integer = table.atom(Integer())
+    universe = _pattern(_PLAIN)
+    if integer in table.conjuncts(must):
+        universe = _pattern(r"-?(?:0|[1-9][0-9]*)")
+        must, *watches = (
+            table.substitute(f, lambda atom: TRUE if atom == integer else atom) for f in (must, *watches)
+        )
+    return joint_component(universe, lambda atom: _atom_dfa(table.payload(atom)), must, watches, table)
+
+
+def _as_outcome(dfa: DFA) -> OutcomeDFA:
+    return OutcomeDFA(dfa.byte_class, dfa.delta, np.where(dfa.accepting, 0, -1).astype(np.int32), dfa.start, ((),))
+
+
+def number_holds(formula: int, value: Decimal, table: Formulas) -> bool:
+    """Whether a number formula holds of one value."""
+
+    def value_of(atom: int) -> int:
+        payload = table.payload(atom)
+        if isinstance(payload, Integer):
+            holds = value == value.to_integral_value()
+        elif isinstance(payload, AtLeast):
+            holds = value > payload.bound or (value == payload.bound and not payload.exclusive)
+        elif isinstance(payload, MultipleOf):
+            holds = (Fraction(value) / Fraction(payload.divisor)).denominator == 1
+        else:
+            assert isinstance(payload, NumEnum)
+            holds = value in payload.values
+        return TRUE if holds else FALSE
+
+    return table.substitute(formula, value_of) == TRUE
+
+
+def number_satisfiable(formula: int, table: Formulas) -> bool:
+    """Whether some number satisfies the formula; intervals, multiples and enumerations without building anything."""
+    if formula in (TRUE, FALSE):
+        return formula == TRUE
+    if table.kind(formula) == OR and any(number_satisfiable(part, table) for part in table.arguments(formula)):
+        return True
+    low: tuple[Decimal, bool] | None = None  # (bound, exclusive)
+    high: tuple[Decimal, bool] | None = None
+    step: Fraction | None = None
+    plain = True
+    for part in table.conjuncts(formula):
+        literal = table.literal(part)
+        payload = table.payload(literal[0]) if literal else None
+        sign = literal is not None and literal[1]
+        if isinstance(payload, NumEnum) and sign:
+            return any(number_holds(formula, value, table) for value in payload.values)
+        if isinstance(payload, AtLeast) and sign:
+            low = max(low, (payload.bound, payload.exclusive)) if low else (payload.bound, payload.exclusive)
+        elif isinstance(payload, AtLeast):
+            bound = (payload.bound, not payload.exclusive)
+            high = min((high, bound), key=lambda b: (b[0], not b[1])) if high else bound
+        elif isinstance(payload, (Integer, MultipleOf)) and sign:
+            one = Fraction(1) if isinstance(payload, Integer) else Fraction(payload.divisor)
+            step = one if step is None else _lcm(step, one)
+        else:
+            plain = False
+    if plain:
+        if low is None or high is None:
+            return True
+        if step is None:
+            return low[0] < high[0] or (low[0] == high[0] and not low[1] and not high[1])
+        k = math.ceil(Fraction(low[0]) / step)
+        if low[1] and k * step == Fraction(low[0]):
+            k += 1
+        return k * step < Fraction(high[0]) or (k * step == Fraction(high[0]) and not high[1])
+    return bool((number_component(formula, (), table).outcome >= 0).any())
+
+
+def _lcm(a: Fraction, b: Fraction) -> Fraction:
+    return Fraction(math.lcm(a.numerator, b.numerator), math.gcd(a.denominator, b.denominator))

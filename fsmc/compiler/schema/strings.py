@@ -1,0 +1,226 @@
+"""Strings: from a formula over patterns, lengths, formats and enumerations to a machine over JSON text.
+
+Each atom is a DFA over the string's content (UTF-8). Their product, run all at once, knows which atoms hold of a text; what
+must hold decides whether the text may end there, what is watched is the outcome. Only then is the machine carried over to
+JSON text, in which some characters are written as escapes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+
+from fsmc.compiler.automata.algebra import all_text
+from fsmc.compiler.automata.counting import is_finite
+from fsmc.compiler.automata.determinize import MAX_STATES, determinize
+from fsmc.compiler.automata.dfa import DFA
+from fsmc.compiler.automata.minimize import minimize
+from fsmc.compiler.automata.nfa import thompson
+from fsmc.compiler.errors import LimitExceeded
+from fsmc.compiler.schema.atoms import Format, Length, Pattern, StrEnum
+from fsmc.compiler.schema.formats import format_dfa
+from fsmc.compiler.schema.formula import FALSE, OR, TRUE, Formulas
+from fsmc.compiler.schema.outcome_dfa import OutcomeDFA, joint_component
+from fsmc.compiler.syntax.regex import parse_regex
+
+MAX_STRING_STATES = 400_000
+_SHORT = {0x08: ord("b"), 0x09: ord("t"), 0x0A: ord("n"), 0x0C: ord("f"), 0x0D: ord("r"), 0x22: 0x22, 0x5C: 0x5C}
+"""Characters with an escape of two bytes → its second byte (RFC 8259, section 7; the solidus needs none)."""
+
+
+# ── atoms ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@lru_cache(maxsize=4096)
+def pattern_dfa(source: str) -> DFA:
+    """The strings that contain a match of an ECMA-262 regex."""
+    return minimize(determinize(thompson(parse_regex(source, "ecma"), max_states=MAX_STATES)))
+
+
+@lru_cache(maxsize=256)
+def length_dfa(minimum: int, maximum: int | None) -> DFA:
+    """The strings of ``minimum`` to ``maximum`` (None: any number of) code points.
+
+    The machine of all text once per count: each time it comes back to its start, a character has been read.
+    """
+    text = all_text()
+    n, top = text.n_states - 1, minimum if maximum is None else maximum
+    if (top + 1) * n > MAX_STRING_STATES:
+        raise LimitExceeded("max_string_states", MAX_STRING_STATES, (top + 1) * n, "the length bound is too large")
+    assert text.start == 1
+    counts = np.arange(top + 1, dtype=np.int32)[:, None, None] * n
+    one = np.where(text.delta[None, 1:] == 0, 0, text.delta[None, 1:] + counts)
+    one = np.where(text.delta[None, 1:] == 1, one + n, one)  # the next count
+    if maximum is None:
+        one[-1] = np.where(one[-1] > top * n + n, one[-1] - n, one[-1])
+    else:
+        one[-1] = 0
+    delta = np.zeros(((top + 1) * n + 1, text.n_classes), np.int32)
+    delta[1:] = one.reshape(-1, text.n_classes)
+    accepting = np.zeros(len(delta), np.bool_)
+    accepting[1 + n * np.arange(minimum, top + 1)] = True
+    return DFA.from_arrays(text.byte_class, delta, accepting, 1)
+
+
+def enum_dfa(values: frozenset[str]) -> DFA:
+    """Exactly these strings: their trie, minimized."""
+    rows: list[dict[int, int]] = [{}, {}]
+    ends = set()
+    for value in values:
+        state = 1
+        for byte in value.encode():
+            target = rows[state].get(byte)
+            if target is None:
+                target = rows[state][byte] = len(rows)
+                rows.append({})
+            state = target
+        ends.add(state)
+    used = sorted({byte for row in rows for byte in row})
+    byte_class = np.zeros(256, np.uint8)
+    byte_class[used] = np.arange(1, len(used) + 1)
+    delta = np.zeros((len(rows), len(used) + 1), np.int32)
+    for state, row in enumerate(rows):
+        for byte, target in row.items():
+            delta[state, byte_class[byte]] = target
+    return minimize(DFA.from_arrays(byte_class, delta, np.isin(np.arange(len(rows)), list(ends)), 1))
+
+
+def _atom_dfa(payload: object) -> DFA:
+    if isinstance(payload, StrEnum):
+        return enum_dfa(payload.values)
+    if isinstance(payload, Pattern):
+        return pattern_dfa(payload.source)
+    if isinstance(payload, Length):
+        return length_dfa(payload.minimum, payload.maximum)
+    assert isinstance(payload, Format)
+    return format_dfa(payload.name)
+
+
+def string_holds(formula: int, text: str, table: Formulas) -> bool:
+    """Whether a string formula holds of one string."""
+
+    def value_of(atom: int) -> int:
+        payload = table.payload(atom)
+        if isinstance(payload, StrEnum):
+            holds = text in payload.values
+        elif isinstance(payload, Length):
+            holds = payload.minimum <= len(text) and (payload.maximum is None or len(text) <= payload.maximum)
+        else:
+            holds = _atom_dfa(payload).matches(text.encode("utf-8", "surrogatepass"))
+        return TRUE if holds else FALSE
+
+    return table.substitute(formula, value_of) == TRUE
+
+
+# ── emptiness ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def string_satisfiable(formula: int, table: Formulas) -> bool:
+    """Whether some string satisfies the formula; the usual cases are answered without building anything."""
+    if formula in (TRUE, FALSE):
+        return formula == TRUE
+    if table.kind(formula) == OR and any(string_satisfiable(part, table) for part in table.arguments(formula)):
+        return True
+    included: frozenset[str] | None = None
+    machines, lengths, others = [], [], []
+    excluded: set[str] = set()
+    for part in table.conjuncts(formula):
+        literal = table.literal(part)
+        payload = table.payload(literal[0]) if literal else None
+        sign = literal is not None and literal[1]
+        if isinstance(payload, StrEnum) and sign:
+            included = payload.values if included is None else included & payload.values
+        elif isinstance(payload, StrEnum):
+            excluded |= payload.values
+        elif isinstance(payload, Length) and sign:
+            lengths.append(payload)
+        elif isinstance(payload, (Pattern, Format)) and sign:
+            machines.append(payload)
+        else:
+            others.append(part)
+    if included is not None:
+        return any(string_holds(formula, text, table) for text in included - excluded)
+    if not others:
+        if not machines and all(length.maximum is None or length.maximum >= length.minimum for length in lengths):
+            low = max((length.minimum for length in lengths), default=0)
+            high = min((length.maximum for length in lengths if length.maximum is not None), default=None)
+            if high is None or high >= max(low, 1):
+                return True  # more strings of one character than any enumeration excludes
+            return high == low == 0 and "" not in excluded
+        if len(machines) == 1 and not lengths:
+            dfa = _atom_dfa(machines[0])
+            if not dfa.is_empty and (not excluded or not is_finite(dfa)):
+                return True
+    return bool((string_component(formula, (), table).outcome >= 0).any())
+
+
+# ── components ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@lru_cache(maxsize=1)
+def any_string() -> OutcomeDFA:
+    """All strings, by content, with one outcome."""
+    text = all_text()
+    return OutcomeDFA(text.byte_class, text.delta, np.where(text.accepting, 0, -1).astype(np.int32), text.start, ((),))
+
+
+def string_component(must: int, watches: Sequence[int], table: Formulas) -> OutcomeDFA:
+    """The machine over string content that accepts where ``must`` holds, its outcomes telling which of ``watches`` hold.
+
+    Raises LimitExceeded if the atoms' product grows too large.
+    """
+    if must == TRUE and not watches:
+        return any_string()
+    return joint_component(all_text(), lambda atom: _atom_dfa(table.payload(atom)), must, watches, table)
+
+
+# ── JSON text ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def escape_json(content: OutcomeDFA) -> OutcomeDFA:
+    r"""The machine over JSON text between the quotes, from that over content: each character in its one canonical form.
+
+    Quote, backslash and control characters are escaped, by two bytes (``\n``) where there is such an escape, else as
+    ``\u001f`` with lower-case digits; all others stand for themselves. Source: RFC 8259, section 7.
+    """
+    n = content.n_states
+    special = list(range(0x20)) + [0x22, 0x5C]
+    targets = content.delta[:, content.byte_class[special]]  # [n, 34]: the state after each escaped character
+    has_escape = targets.any(axis=1)
+    distinct, group = np.unique(targets[has_escape], axis=0, return_inverse=True)
+    hexadecimal = b"0123456789abcdef"
+    own = sorted({*_SHORT.values(), *hexadecimal, ord("u")})
+    slot = np.zeros(256, np.int64)
+    slot[own] = np.arange(1, len(own) + 1)
+    plain = np.ones(256, np.bool_)
+    plain[special] = False
+    both = content.byte_class.astype(np.int64) * 2 + plain
+    both = both * 64 + slot
+    _, first, byte_class = np.unique(both, return_index=True, return_inverse=True)
+    byte_class = byte_class.reshape(256).astype(np.uint8)
+    g = len(distinct)
+    # states: content | after \ | after \u | after \u0 | after \u00 | after \u000 | after \u001
+    delta = np.zeros((n + 6 * g, len(first)), np.int32)
+    delta[:n] = np.where(plain[first], content.delta[:, content.byte_class[first]], 0)
+    base = [n + k * g for k in range(6)]
+    delta[np.flatnonzero(has_escape), byte_class[0x5C]] = base[0] + group.reshape(-1)
+    index = {byte: i for i, byte in enumerate(special)}
+    rows = np.arange(g)
+    for byte, letter in _SHORT.items():
+        delta[base[0] + rows, byte_class[letter]] = distinct[:, index[byte]]
+    for high in (0, 1):
+        for low in range(16):
+            byte = 16 * high + low
+            if byte not in _SHORT:
+                delta[base[4 + high] + rows, byte_class[hexadecimal[low]]] = distinct[:, index[byte]]
+    long = [delta[base[4] : base[4] + g].any(axis=1), delta[base[5] : base[5] + g].any(axis=1)]
+    delta[base[3] + rows[long[0]], byte_class[ord("0")]] = base[4] + rows[long[0]]
+    delta[base[3] + rows[long[1]], byte_class[ord("1")]] = base[5] + rows[long[1]]
+    some = rows[long[0] | long[1]]
+    delta[base[0] + some, byte_class[ord("u")]] = base[1] + some
+    delta[base[1] + some, byte_class[ord("0")]] = base[2] + some
+    delta[base[2] + some, byte_class[ord("0")]] = base[3] + some
+    outcome = np.concatenate((content.outcome, np.full(6 * g, -1, np.int32)))
+    return OutcomeDFA(byte_class, delta, outcome, content.start, content.vectors)
