@@ -23,6 +23,7 @@ import numpy.typing as npt
 from fsmc.cache_dir import default_cache_dir
 from fsmc.compiler.automata.determinize import MAX_BYTES, MAX_SECONDS, MAX_STATES, determinize
 from fsmc.compiler.automata.dfa import DFA
+from fsmc.compiler.automata.lazy_rsm import LazyRSM
 from fsmc.compiler.automata.minimize import minimize
 from fsmc.compiler.automata.nfa import thompson
 from fsmc.compiler.automata.rsm import RSM
@@ -33,6 +34,7 @@ from fsmc.compiler.tokens.store import GrammarCache, from_bytes, load_arrays, sa
 from fsmc.compiler.tokens.trie import TokenTrie, trie_of
 from fsmc.compiler.tokens.vocabulary import Vocabulary
 from fsmc.jumpforward.jump_map import JumpForwardMap
+from fsmc.jumpforward.lazy_jumps import LazyJumpForward
 
 log = logging.getLogger("fsmc")
 
@@ -78,21 +80,22 @@ class CompiledGrammar:
 
     def __init__(
         self,
-        machine: RSM,
+        machine: RSM | LazyRSM,
         vocab: Vocabulary,
         *,
         kind: str,
         source: str,
         stats: CompileStats,
+        notes: tuple[str, ...] = (),
         index: TokenIndex | None = None,
         on_index: Callable[[CompiledGrammar], None] | None = None,
     ) -> None:
         self.machine, self.vocab = machine, vocab
-        self.kind, self.source, self.stats = kind, source, stats
-        self.dfa = machine.to_dfa() if machine.is_regular else None
+        self.kind, self.source, self.stats, self.notes = kind, source, stats, notes
+        self.dfa = machine.to_dfa() if isinstance(machine, RSM) and machine.is_regular else None
         self._index, self._on_index = index, on_index
         self._lazy: LazyMasks | None = None
-        self._jump_map: JumpForwardMap | None = None
+        self._jump_map: JumpForwardMap | LazyJumpForward | None = None
 
     @property
     def trie(self) -> TokenTrie:
@@ -114,10 +117,11 @@ class CompiledGrammar:
         return self._lazy
 
     @property
-    def jump_map(self) -> JumpForwardMap:
+    def jump_map(self) -> JumpForwardMap | LazyJumpForward:
         """The forced text of every state, built on first use."""
         if self._jump_map is None:
-            self._jump_map = JumpForwardMap(self.machine)
+            lazy = isinstance(self.machine, LazyRSM)
+            self._jump_map = LazyJumpForward(self.machine) if lazy else JumpForwardMap(self.machine)
         return self._jump_map
 
     def build_index(self, progress: Progress | None = None, max_bytes: int = MAX_INDEX_BYTES) -> TokenIndex:
@@ -250,8 +254,18 @@ class GrammarCompiler:
         max_states: int = MAX_STATES,
         max_bytes: int = MAX_BYTES,
         max_seconds: float = MAX_SECONDS,
+        whitespace: Literal["flexible", "compact", "json"] = "flexible",
+        max_whitespace: int = 40,
+        indent: int | None = None,
+        property_order: Literal["schema", "any"] = "schema",
     ) -> None:
         self.vocab = vocab
+        self._layout = {
+            "whitespace": whitespace,
+            "max_whitespace": max_whitespace,
+            "indent": indent,
+            "property_order": property_order,
+        }
         self.max_states, self.max_bytes, self.max_seconds = max_states, max_bytes, max_seconds
         directory = grammar_cache_dir() if cache_dir == "user" else cache_dir
         self.cache = GrammarCache(directory) if directory is not None else None
@@ -314,6 +328,32 @@ class GrammarCompiler:
             machine = RSM.from_dfa(dfa)
         stats = CompileStats(0, raw_states, machine.n_states, machine.n_classes, seconds)
         return self._finish(None, machine, "fsm", "", stats)
+
+    def compile_json_schema(self, schema: Any, *, draft: int | None = None, registry: Any = None) -> CompiledGrammar:
+        """Compile a JSON Schema: exactly the JSON texts that are valid under it (see docs/json-schema.md).
+
+        schema: a dict or bool, JSON text, or a pydantic model, dataclass or TypedDict. draft: 4, 6, 7, 2019 or 2020 where
+        ``$schema`` does not say. registry: a ``referencing.Registry`` of documents that references may name.
+
+        The machine is built as it is walked: compiling reads the schema, it does not unfold it. Raises SchemaError and
+        UnsupportedSchemaError with the JSON pointer, EmptyLanguageError if no value is valid, LimitExceeded.
+
+        >>> import fsmc
+        >>> vocab = fsmc.Vocabulary.from_tokens([b"1", b"[", b"]", b""], eos_token_ids=[3])
+        >>> grammar = fsmc.GrammarCompiler(vocab, cache_dir=None).compile_json_schema({"type": "array", "maxItems": 1})
+        >>> grammar.machine.matches(b"[1]"), grammar.machine.matches(b"[1, 1]")
+        (True, False)
+        """
+        from fsmc.compiler.schema.document import SchemaDocument, schema_of
+        from fsmc.compiler.schema.machine import SchemaMachine, TextOptions
+
+        seconds: dict[str, float] = {}
+        schema = schema_of(schema)
+        document = _timed(seconds, "schema", SchemaDocument, schema, draft=draft, registry=registry)
+        built = _timed(seconds, "machine", SchemaMachine, document, TextOptions(**self._layout))
+        stats = CompileStats(0, 0, built.rsm.n_states, 0, seconds)
+        source = schema if isinstance(schema, str) else ""
+        return CompiledGrammar(built.rsm, self.vocab, kind="json_schema", source=source, stats=stats, notes=built.notes)
 
     def _key(self, *parts: str | int) -> str:
         """Everything that the result depends on: also Unicode's version, and Python's (its ``\\B`` changed once)."""

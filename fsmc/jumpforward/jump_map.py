@@ -103,6 +103,10 @@ class JumpForwardMap:
         text, _, end = self._follow(self._checked(state), 0, _NO_STACK, _NO_STACK)
         return text, end
 
+    def is_inside(self, state: int) -> bool:
+        """Whether the text so far ends inside a character."""
+        return bool(self.inside_character[state])
+
     def forced_bytes(self, configuration: Configuration | int) -> bytes:
         """All bytes that are forced from a state (or configuration), even if the last ones only begin a character.
 

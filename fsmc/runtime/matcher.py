@@ -151,7 +151,7 @@ class GrammarMatcher:
         It is not taken: `accept_bytes` does that.
         """
         jumps = self._grammar.jump_map
-        if self._terminated or jumps.inside_character[self._state]:
+        if self._terminated or jumps.is_inside(self._state):
             return ""
         forced = jumps.jump_on_stack(self._state, self._stack, self._stacks.parent, self._stacks.frame)
         try:
@@ -225,12 +225,12 @@ class GrammarMatcher:
 
     def is_completed(self) -> bool:
         """Whether the text may end here (an end token is allowed, or was taken)."""
-        outcome = self._machine.final_outcome[self._state]
-        stack = self._stack
+        machine, stack = self._machine, self._stack
+        outcome = machine.final(self._state)
         while stack != EMPTY_STACK and outcome >= 0:
-            state = self._machine.returns[self._stacks.frame[stack], outcome]
-            stack, outcome = self._stacks.parent[stack], self._machine.final_outcome[state]
-        return bool(outcome >= 0)
+            state = machine.after_outcome(int(self._stacks.frame[stack]), outcome)
+            stack, outcome = self._stacks.parent[stack], machine.final(state)
+        return outcome >= 0
 
     def is_terminated(self) -> bool:
         """Whether an end token was taken."""

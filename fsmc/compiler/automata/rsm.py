@@ -155,6 +155,14 @@ class RSM:
             here = self.step(here, byte)
         return here
 
+    def final(self, state: int) -> int:
+        """The outcome with which the text may end in a state, or -1."""
+        return int(self.final_outcome[state])
+
+    def after_outcome(self, frame: int, outcome: int) -> int:
+        """The caller's next state after an outcome of what it called with ``frame``."""
+        return int(self.returns[frame, outcome])
+
     def is_complete(self, configuration: Configuration) -> bool:
         """Whether the text may end here: every open call ends with an outcome that its caller takes, up to the root."""
         state, stack = configuration

@@ -216,6 +216,24 @@ class SchemaDocument:
                 yield self.child(node, "dependencies", name)
 
 
+def schema_of(source: Any) -> dict[str, Any] | bool | str:
+    """The schema of what users call one: a dict, a bool, JSON text, a pydantic model, a dataclass, a TypedDict or other type.
+
+    Raises SchemaError for anything else.
+    """
+    if isinstance(source, (dict, bool, str)):
+        return source
+    try:
+        from pydantic import TypeAdapter
+        from pydantic.errors import PydanticUserError
+    except ImportError as error:
+        raise SchemaError("to compile a type, install pydantic; or give its JSON Schema as a dict", "", "") from error
+    try:
+        return TypeAdapter(source).json_schema()
+    except (PydanticUserError, TypeError, NameError) as error:
+        raise SchemaError(f"{source!r} is neither a JSON Schema nor a type that pydantic understands", "", "") from error
+
+
 def parse_json(text: str) -> Any:
     """JSON text with exact numbers. Raises SchemaError for what is not JSON: also NaN, Infinity and repeated members."""
 

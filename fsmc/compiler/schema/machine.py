@@ -95,6 +95,12 @@ class SchemaMachine:
         self._space = self._whitespace() if self.options.whitespace == "flexible" and self.options.indent is None else 0
         self.rsm.start = self.gap(Root(root), inside=False)
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a user should know about this schema: formats that nothing checks."""
+        unknown = self.keywords.unknown_formats.items()
+        return tuple(f"#{pointer}: format {name!r} is not known and not checked" for name, pointer in unknown)
+
     # ── what LazyRSM asks for ────────────────────────────────────────────────────────────────────────────────────────
 
     def build_row(self, state: int) -> None:
