@@ -246,7 +246,6 @@ class SchemaMachine:
         quote = byte_class[ord('"')]
         codes = np.array([self.rsm.exit(o) for o in outcomes], np.int32)
         ends = dfa.outcome >= 0
-        delta[:, quote] = 0
         delta[ends, quote] = codes[dfa.outcome[ends]]
         return self.rsm.add_block(byte_class, delta, np.full(len(delta), -1, np.int32)) + dfa.start
 
