@@ -161,6 +161,23 @@ class LazyRSM:
         tables.final_outcome[state] = final_outcome
         tables.row_start[state] = start
 
+    def reserve(self, n: int, key: Any) -> int:
+        """The first of ``n`` adjacent unbuilt states, all made for ``key`` (which builds them together, by `set_rows`)."""
+        first = self._add_states(n)
+        self._state_keys[first : first + n] = [key] * n
+        return first
+
+    def set_rows(
+        self, first: int, class_map: int, codes: npt.NDArray[np.int32], final_outcome: int | npt.NDArray[np.int32] = -1
+    ) -> None:
+        """Give adjacent states their rows: int32[n, n_classes]."""
+        n, n_classes = codes.shape
+        start = self._add_edges(codes.reshape(-1))
+        tables = self.tables
+        tables.class_base[first : first + n] = class_map
+        tables.final_outcome[first : first + n] = final_outcome
+        tables.row_start[first : first + n] = start + n_classes * np.arange(n, dtype=np.int32)
+
     def add_block(
         self, byte_class: npt.NDArray[np.uint8], delta: npt.NDArray[np.int32], final_outcome: npt.NDArray[np.int32]
     ) -> int:

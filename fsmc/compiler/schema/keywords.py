@@ -42,7 +42,7 @@ from fsmc.compiler.schema.atoms import (
     Unique,
 )
 from fsmc.compiler.schema.document import SchemaDocument
-from fsmc.compiler.schema.formats import KNOWN_FORMATS
+from fsmc.compiler.schema.formats import KNOWN_FORMATS, MAX_LENGTH
 from fsmc.compiler.schema.formula import FALSE, TRUE, Formulas
 
 ANNOTATIONS = frozenset(
@@ -254,7 +254,10 @@ class Keywords:
     def _format(self, node: int, schema: dict[str, Any], type_: str) -> int:
         name = schema["format"]
         if name in KNOWN_FORMATS:
-            return self.formulas.atom(Format(name))
+            grammar = self.formulas.atom(Format(name))
+            if name in MAX_LENGTH:
+                return self.formulas.conj([grammar, self.formulas.atom(Length(0, MAX_LENGTH[name]))])
+            return grammar
         self.unknown_formats.setdefault(name, self.document.pointer(node))
         return TRUE
 

@@ -17,6 +17,7 @@ from fsmc.compiler.automata.lazy_rsm import LazyRSM
 from fsmc.compiler.errors import EmptyLanguageError, FsmcError
 from fsmc.compiler.schema.arrays import ArrayShape
 from fsmc.compiler.schema.atoms import ARRAY, FALSE_LITERAL, NULL, NUMBER, OBJECT, STRING, TRUE_LITERAL, TYPES
+from fsmc.compiler.schema.counted import BLOCK, CountedString
 from fsmc.compiler.schema.document import SchemaDocument
 from fsmc.compiler.schema.emptiness import Emptiness
 from fsmc.compiler.schema.formula import FALSE, TRUE, Formulas
@@ -33,6 +34,7 @@ from fsmc.compiler.schema.positions import (
     ArrayStart,
     ArrayState,
     Closing,
+    CountedBlock,
     Edges,
     End,
     Fixed,
@@ -46,7 +48,8 @@ from fsmc.compiler.schema.positions import (
     Truth,
     read,
 )
-from fsmc.compiler.schema.strings import escape_json, string_component
+from fsmc.compiler.schema.json_text import escape_json
+from fsmc.compiler.schema.strings import split_length, string_component
 
 _STRUCTURAL = b' \t\n\r"{}[]:,-0123456789tfn'
 _LITERALS = {NULL: b"null", TRUE_LITERAL: b"true", FALSE_LITERAL: b"false"}
@@ -105,7 +108,10 @@ class SchemaMachine:
 
     def build_row(self, state: int) -> None:
         """Make the row of a state that was met for the first time."""
-        position: Position = self.rsm.state_key(state)
+        position: Position | CountedBlock = self.rsm.state_key(state)
+        if isinstance(position, CountedBlock):
+            position.build(self)
+            return
         codes = np.zeros(len(_STRUCTURAL) + 1, np.int32)
         for byte, code in position.edges(self).items():
             codes[self._class_of[byte]] = code
@@ -223,8 +229,7 @@ class SchemaMachine:
         known: dict[int, int] | None = self._starts.get(key)
         if known is None:
             if type_ == STRING:
-                table = escape_json(string_component(must, watches, self.table))
-                known = {ord('"'): self._add_string(table, [self.outcome(v) for v in table.vectors])}
+                known = {ord('"'): self._string_start(must, watches)}
             elif type_ == NUMBER:
                 known = self._add_number(number_component(must, watches, self.table))
             else:
@@ -239,6 +244,15 @@ class SchemaMachine:
     @staticmethod
     def _array_start(shape: ArrayShape) -> tuple[int, ...]:
         return tuple(shape.normal(w, 0) for w in shape.watches)
+
+    def _string_start(self, must: int, watches: tuple[int, ...]) -> int:
+        """The state after the opening quote of a string."""
+        rest, low, high = split_length(must, self.table)
+        if (low, high) == (0, None):
+            dfa = escape_json(string_component(must, watches, self.table))
+            return self._add_string(dfa, [self.outcome(v) for v in dfa.vectors])
+        content = string_component(rest, watches, self.table)
+        return CountedComponent(self, CountedString(content, low, high)).start(self)
 
     def _add_string(self, dfa: OutcomeDFA, outcomes: list[int]) -> int:
         """Add a machine over a string's JSON text; its closing quote exits with ``outcomes[outcome of the state]``."""
@@ -366,6 +380,44 @@ class SchemaMachine:
                 if empty:
                     return self._contradiction(part)
         return f": what {document.pointer(node) or 'its root'} asks for contradicts itself"
+
+
+class CountedComponent:
+    """The states of a `CountedString` in the machine: blocks of counts, made as texts get there."""
+
+    def __init__(self, m: SchemaMachine, counted: CountedString) -> None:
+        self.counted = counted
+        self.byte_class, _ = _own_class(counted.dfa, b'"')
+        self.outcomes = [m.rsm.exit(m.outcome(v)) for v in counted.dfa.vectors]
+        self.map = m.rsm.class_map(self.byte_class)
+        self.blocks: dict[int, int] = {}
+
+    def start(self, m: SchemaMachine) -> int:
+        """The state after the opening quote."""
+        return self.state(m, 0) + self.counted.dfa.start
+
+    def state(self, m: SchemaMachine, count: int) -> int:
+        """What to add to a state of the uncounted machine, after ``count`` characters."""
+        n = self.counted.dfa.n_states
+        block, place = divmod(count, BLOCK)
+        if block not in self.blocks:
+            self.blocks[block] = m.rsm.reserve(BLOCK * n, CountedBlock(self, block * BLOCK))
+        return self.blocks[block] + place * n
+
+    def build(self, m: SchemaMachine, first: int) -> None:
+        """Make the rows of a block."""
+        counted, dfa = self.counted, self.counted.dfa
+        quote = self.byte_class[ord('"')]
+        exits = np.array([*self.outcomes, 0], np.int32)[dfa.outcome]
+        ends = dfa.outcome >= 0
+        rows = []
+        for count in range(first, first + BLOCK):
+            edges = counted.rows(count, self.state(m, count), self.state(m, counted.next_count(count)))
+            row = np.concatenate((edges, edges[:, dfa.byte_class[ord('"')], None]), axis=1)
+            if counted.may_end(count):
+                row[ends, quote] = exits[ends]
+            rows.append(row)
+        m.rsm.set_rows(self.blocks[first // BLOCK], self.map, np.concatenate(rows).astype(np.int32))
 
 
 def _own_class(dfa: OutcomeDFA, alone: bytes) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int32]]:

@@ -14,7 +14,7 @@ from fsmc.compiler.schema.arrays import ArrayShape
 from fsmc.compiler.schema.objects import ObjectShape
 
 if TYPE_CHECKING:
-    from fsmc.compiler.schema.machine import SchemaMachine
+    from fsmc.compiler.schema.machine import CountedComponent, SchemaMachine
 
 Edges = dict[int, int]
 """Byte → code of the edge (see `LazyRSM`)."""
@@ -307,6 +307,20 @@ class ItemNext:
         if m.array_may_end(self.a):
             edges |= m.closing(ord("]"), m.exit(m.array_outcome(self.a)), self.a.depth)
         return edges
+
+
+# ── strings of bounded length ────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CountedBlock:
+    """The states of a counted string for `counted.BLOCK` counts from ``first`` on; they are built together."""
+
+    component: CountedComponent
+    first: int
+
+    def build(self, m: SchemaMachine) -> None:
+        self.component.build(m, self.first)
 
 
 Position = (

@@ -26,9 +26,6 @@ from fsmc.compiler.schema.outcome_dfa import OutcomeDFA, joint_component
 from fsmc.compiler.syntax.regex import parse_regex
 
 MAX_STRING_STATES = 400_000
-_SHORT = {0x08: ord("b"), 0x09: ord("t"), 0x0A: ord("n"), 0x0C: ord("f"), 0x0D: ord("r"), 0x22: 0x22, 0x5C: 0x5C}
-"""Characters with an escape of two bytes → its second byte (RFC 8259, section 7; the solidus needs none)."""
-
 
 # ── atoms ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -153,7 +150,12 @@ def string_satisfiable(formula: int, table: Formulas) -> bool:
             dfa = _atom_dfa(machines[0])
             if not dfa.is_empty and (not excluded or not is_finite(dfa)):
                 return True
-    return bool((string_component(formula, (), table).outcome >= 0).any())
+    rest, low, high = split_length(formula, table)
+    if (low, high) == (0, None):
+        return bool((string_component(formula, (), table).outcome >= 0).any())
+    from fsmc.compiler.schema.counted import CountedString
+
+    return CountedString(string_component(rest, (), table), low, high).satisfiable
 
 
 # ── components ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -166,6 +168,28 @@ def any_string() -> OutcomeDFA:
     return OutcomeDFA(text.byte_class, text.delta, np.where(text.accepting, 0, -1).astype(np.int32), text.start, ((),))
 
 
+def split_length(formula: int, table: Formulas) -> tuple[int, int, int | None]:
+    """A string formula as (what it asks apart from its length, minimum, maximum length); a length inside it stays there.
+
+    >>> table = Formulas()
+    >>> digits = table.atom(Pattern("^[0-9]*$"))
+    >>> rest, low, high = split_length(table.conj([digits, table.atom(Length(2, 5)), table.atom(Length(0, 3))]), table)
+    >>> rest == digits, low, high
+    (True, 2, 3)
+    """
+    low, high, rest = 0, None, []
+    for part in table.conjuncts(formula):
+        literal = table.literal(part)
+        payload = table.payload(literal[0]) if literal else None
+        if isinstance(payload, Length) and literal and literal[1]:
+            low = max(low, payload.minimum)
+            if payload.maximum is not None:
+                high = payload.maximum if high is None else min(high, payload.maximum)
+        else:
+            rest.append(part)
+    return table.conj(rest), low, high
+
+
 def string_component(must: int, watches: Sequence[int], table: Formulas) -> OutcomeDFA:
     """The machine over string content that accepts where ``must`` holds, its outcomes telling which of ``watches`` hold.
 
@@ -174,53 +198,3 @@ def string_component(must: int, watches: Sequence[int], table: Formulas) -> Outc
     if must == TRUE and not watches:
         return any_string()
     return joint_component(all_text(), lambda atom: _atom_dfa(table.payload(atom)), must, watches, table)
-
-
-# ── JSON text ────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def escape_json(content: OutcomeDFA) -> OutcomeDFA:
-    r"""The machine over JSON text between the quotes, from that over content: each character in its one canonical form.
-
-    Quote, backslash and control characters are escaped, by two bytes (``\n``) where there is such an escape, else as
-    ``\u001f`` with lower-case digits; all others stand for themselves. Source: RFC 8259, section 7.
-    """
-    n = content.n_states
-    special = list(range(0x20)) + [0x22, 0x5C]
-    targets = content.delta[:, content.byte_class[special]]  # [n, 34]: the state after each escaped character
-    has_escape = targets.any(axis=1)
-    distinct, group = np.unique(targets[has_escape], axis=0, return_inverse=True)
-    hexadecimal = b"0123456789abcdef"
-    own = sorted({*_SHORT.values(), *hexadecimal, ord("u")})
-    slot = np.zeros(256, np.int64)
-    slot[own] = np.arange(1, len(own) + 1)
-    plain = np.ones(256, np.bool_)
-    plain[special] = False
-    both = content.byte_class.astype(np.int64) * 2 + plain
-    both = both * 64 + slot
-    _, first, byte_class = np.unique(both, return_index=True, return_inverse=True)
-    byte_class = byte_class.reshape(256).astype(np.uint8)
-    g = len(distinct)
-    # states: content | after \ | after \u | after \u0 | after \u00 | after \u000 | after \u001
-    delta = np.zeros((n + 6 * g, len(first)), np.int32)
-    delta[:n] = np.where(plain[first], content.delta[:, content.byte_class[first]], 0)
-    base = [n + k * g for k in range(6)]
-    delta[np.flatnonzero(has_escape), byte_class[0x5C]] = base[0] + group.reshape(-1)
-    index = {byte: i for i, byte in enumerate(special)}
-    rows = np.arange(g)
-    for byte, letter in _SHORT.items():
-        delta[base[0] + rows, byte_class[letter]] = distinct[:, index[byte]]
-    for high in (0, 1):
-        for low in range(16):
-            byte = 16 * high + low
-            if byte not in _SHORT:
-                delta[base[4 + high] + rows, byte_class[hexadecimal[low]]] = distinct[:, index[byte]]
-    long = [delta[base[4] : base[4] + g].any(axis=1), delta[base[5] : base[5] + g].any(axis=1)]
-    delta[base[3] + rows[long[0]], byte_class[ord("0")]] = base[4] + rows[long[0]]
-    delta[base[3] + rows[long[1]], byte_class[ord("1")]] = base[5] + rows[long[1]]
-    some = rows[long[0] | long[1]]
-    delta[base[0] + some, byte_class[ord("u")]] = base[1] + some
-    delta[base[1] + some, byte_class[ord("0")]] = base[2] + some
-    delta[base[2] + some, byte_class[ord("0")]] = base[3] + some
-    outcome = np.concatenate((content.outcome, np.full(6 * g, -1, np.int32)))
-    return OutcomeDFA(byte_class, delta, outcome, content.start, content.vectors)
