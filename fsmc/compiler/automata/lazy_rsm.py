@@ -34,7 +34,8 @@ class Tables(NamedTuple):
 
     edges: int32; row_start: int32[states], UNBUILT until the row is there; class_base: int32[states], into class_maps:
     uint8[256 per map]; actions: int32[actions, 3]; return_key, return_state: an open-addressed table from ``frame << 32 |
-    outcome`` (int64, -1 where free) to the caller's next state (int32); final_outcome: int32[states]; loops: int64[states].
+    outcome`` (int64, -1 where free) to the caller's next state (int32); final_outcome: int32[states]; loops: int64[states];
+    records: bool[frames], see `LazyRSM`.
     """
 
     edges: npt.NDArray[np.int32]
@@ -46,6 +47,7 @@ class Tables(NamedTuple):
     return_state: npt.NDArray[np.int32]
     final_outcome: npt.NDArray[np.int32]
     loops: npt.NDArray[np.int64]
+    records: npt.NDArray[np.bool_]
 
 
 class Builder(Protocol):
@@ -57,9 +59,17 @@ class Builder(Protocol):
     def build_return(self, frame: int, outcome: int) -> None:
         """Call ``set_return`` for the frame and the outcome."""
 
+    def record(self, state: int, text: bytes) -> int:
+        """The state to go on in, given the text that was read between a recorded call and its return to ``state``."""
+
 
 class LazyRSM:
     """The growing machine. Codes of edges are made by `call`, `exit` and `exit_redo`; a state's own number is a plain edge.
+
+    *Recorded* frames: where what may follow depends on which text was read (items must differ, a key must not come
+    twice), whoever runs the machine along a real text keeps what was read since the call, and asks the builder for the
+    state to go on in. A mask's walk does not: the state that a recorded return leads to then stands for any text, and
+    does not let a second recorded call return.
 
     Raises LimitExceeded when it comes to have more than ``max_states`` states or ``max_bytes`` of tables.
     """
@@ -80,6 +90,7 @@ class LazyRSM:
             return_state=np.zeros(128, np.int32),
             final_outcome=np.full(64, -1, np.int32),
             loops=np.zeros(64, np.int64),
+            records=np.zeros(64, np.bool_),
         )
         self.tables.row_start[DEAD] = 0  # one column of 0: nothing leads on
         self._n_edges, self._n_states, self._n_returns = 1, 1, 0
@@ -114,12 +125,17 @@ class LazyRSM:
         """The key that a state was made for; None for states of a block."""
         return self._state_keys[state]
 
-    def new_frame(self, key: Hashable) -> int:
-        """The return frame of this key."""
+    def new_frame(self, key: Hashable, records: bool = False) -> int:
+        """The return frame of this key, recorded or not."""
         known = self._frame_of.get(key)
         if known is None:
             known = self._frame_of[key] = len(self._frame_keys)
             self._frame_keys.append(key)
+            flags = self.tables.records
+            if known == len(flags):
+                flags = _grown(flags, known + 1)
+                self.tables = self.tables._replace(records=flags)
+            flags[known] = records
         return known
 
     def frame_key(self, frame: int) -> Any:
@@ -342,11 +358,46 @@ class LazyRSM:
             state, stack = self.after_outcome(stack[-1], outcome), stack[:-1]
         return self.final(state) >= 0
 
+    def run(self, data: bytes) -> Configuration | None:
+        """The configuration after ``data``, None where some byte is not allowed. Recorded frames are kept account of."""
+        here: Configuration | None = self.initial
+        starts: list[int] = []
+        records = self.tables.records
+        i = 0
+        while here is not None and i < len(data):
+            before = here
+            here = self.step(before, data[i])
+            if here is None:
+                break
+            records = self.tables.records
+            kept = len(before.stack)
+            while kept and before.stack[:kept] != here.stack[:kept]:
+                kept -= 1
+            ended = [frame for frame in before.stack[kept:] if records[frame]]
+            if ended:
+                # the byte ends a recorded call: as its last one (EXIT), or as the first one behind it (EXIT_REDO)
+                here, consumed = self._end_recorded(before, data[i])
+                text = data[starts.pop() : i + consumed]
+                here = Configuration(self.builder.record(here.state, text), here.stack)
+                i += consumed
+                continue
+            if len(here.stack) > kept and records[here.stack[-1]]:
+                starts.append(i)
+            i += 1
+        return here
+
+    def _end_recorded(self, before: Configuration, byte: int) -> tuple[Configuration, int]:
+        """Return from calls until a recorded frame has been popped; whether the byte was consumed by that."""
+        state, stack = before
+        while True:
+            kind, outcome, _ = (int(x) for x in self.tables.actions[-1 - int(self.row(state)[byte])])
+            state, frame, stack = self.after_outcome(stack[-1], outcome), stack[-1], stack[:-1]
+            if self.tables.records[frame]:
+                return Configuration(state, stack), int(kind == EXIT)
+
     def matches(self, data: bytes) -> bool:
         """Whether the whole of ``data`` is accepted."""
-        here: Configuration | None = self.initial
-        for byte in data:
-            here = self.step(here, byte) if here is not None else None
+        here = self.run(data)
         return here is not None and self.is_complete(here)
 
 

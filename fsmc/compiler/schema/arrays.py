@@ -9,8 +9,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 
-from fsmc.compiler.errors import LimitExceeded
-from fsmc.compiler.schema.atoms import Count, El, MinItems
+from fsmc.compiler.errors import LimitExceeded, UnsupportedSchemaError
+from fsmc.compiler.schema.atoms import Count, El, MinItems, Unique
 from fsmc.compiler.schema.cubes import Cube, cubes
 from fsmc.compiler.schema.emptiness import Emptiness
 from fsmc.compiler.schema.formula import FALSE, TRUE, Formulas
@@ -30,12 +30,15 @@ class ArrayShape:
         payloads = {a: table.payload(a) for f in (must, *watches) for a in table.atoms(f)}
         self.static: list[El] = []
         self.least, self.most = 0, None  # type: int, int | None
+        self.unique = False
         residual = []
         for part in table.conjuncts(must):
             literal = table.literal(part)
             payload = payloads[literal[0]] if literal else None
             if literal and literal[1] and isinstance(payload, El):
                 self.static.append(payload)
+            elif literal and literal[1] and isinstance(payload, Unique):
+                self.unique = True
             elif literal and isinstance(payload, MinItems):
                 if literal[1]:
                     self.least = max(self.least, payload.count)
@@ -44,6 +47,14 @@ class ArrayShape:
             else:
                 residual.append(part)
         self.residual = table.conj(residual)
+        for f in (self.residual, *watches):
+            for atom in table.atoms(f):
+                if isinstance(payloads[atom], Unique):
+                    raise UnsupportedSchemaError(
+                        "is supported where it has to hold, not where it is one of several alternatives or negated",
+                        payloads[atom].pointer,
+                        "uniqueItems",
+                    )
         bounds = [self.least, 0 if self.most is None else self.most]
         bounds += [p.count for p in payloads.values() if isinstance(p, MinItems)]
         bounds += [b for p in payloads.values() if isinstance(p, El) for b in (p.low, p.high or 0)]
@@ -238,9 +249,15 @@ class ArrayShape:
         def at(index: int) -> int:
             return table.conj(e.value for e in always if _covers(e, index))
 
+        if self.unique and not self._enough_values(at(self.last), least - self.last):
+            return False
         if not bounded and not wanted:
             return self._can_fill(always, place, least)
         return self._search(place, horizon, least, at, wanted, bounded)
+
+    def _enough_values(self, value: int, count: int) -> bool:
+        """Whether ``count`` different values satisfy the formula."""
+        return count <= 1 or self.emptiness.count_at_least(value, count)
 
     def _can_fill(self, always: list[El], place: int, end: int) -> bool:
         """Whether each index from ``place`` to ``end`` can be filled: one question for each stretch of equal conditions."""

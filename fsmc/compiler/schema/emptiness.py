@@ -13,8 +13,8 @@ from collections.abc import Callable
 from fsmc.compiler.schema.atoms import ARRAY, NUMBER, OBJECT, STRING, TYPES
 from fsmc.compiler.schema.formula import FALSE, TRUE, Formulas
 from fsmc.compiler.schema.keywords import Keywords
-from fsmc.compiler.schema.numbers import number_satisfiable
-from fsmc.compiler.schema.strings import string_satisfiable
+from fsmc.compiler.schema.numbers import number_count, number_satisfiable
+from fsmc.compiler.schema.strings import split_length, string_component, string_satisfiable
 
 
 class Emptiness:
@@ -61,6 +61,30 @@ class Emptiness:
             return not self.satisfiable(formula) and self._lowest == math.inf
         finally:
             self._lowest = outer
+
+    def count_at_least(self, formula: int, count: int) -> bool:
+        """Whether ``count`` different values satisfy the formula (objects and arrays are taken to be endlessly many)."""
+        found = 0
+        for type_ in TYPES:
+            typed = self.keywords.expand(formula, type_)
+            if typed == FALSE or not self.typed(typed, type_):
+                continue
+            if type_ in (OBJECT, ARRAY) or (typed == TRUE and type_ in (STRING, NUMBER)):
+                return True
+            if type_ == STRING:
+                rest, low, high = split_length(typed, self.table)
+                if high is None or high > 2:
+                    size = string_component(rest, (), self.table).size(0)
+                else:
+                    size = string_component(typed, (), self.table).size(0)
+            elif type_ == NUMBER:
+                size = number_count(typed, self.table)
+            else:
+                size = 1
+            if size is None:
+                return True
+            found += size
+        return found >= count
 
     @property
     def leaning(self) -> bool:

@@ -12,11 +12,11 @@ from fsmc.compiler.schema.json_text import escape_json
 from fsmc.compiler.schema.strings import any_string
 
 
-def key_machine(keys: KeySpace, allowed: int) -> OutcomeDFA:
+def key_machine(keys: KeySpace, allowed: int, seen: frozenset[str] = frozenset()) -> OutcomeDFA:
     """Over the JSON text of a key between its quotes; the outcome is the key's class. Only classes in the mask ``allowed`` end.
 
-    A declared name that is not allowed is not accepted as an undeclared one either. States from which no allowed key can
-    be reached are cut off.
+    A declared name that is not allowed is not accepted as an undeclared one either, nor is a key in ``seen``. States from
+    which no allowed key can be reached are cut off.
     """
     n = keys.n_names
     others_allowed = allowed >> n
@@ -25,8 +25,8 @@ def key_machine(keys: KeySpace, allowed: int) -> OutcomeDFA:
         base = escape_json(keys.others if keys.others is not None else any_string())
     listed = [
         (json.dumps(name, ensure_ascii=False)[1:-1].encode(), i)
-        for i, name in enumerate(keys.names)
-        if base is not None or allowed >> i & 1
+        for i, name in enumerate((*keys.names, *sorted(seen)))
+        if base is not None or (i < n and allowed >> i & 1)
     ]
     used = np.zeros(256, np.bool_)
     for text, _ in listed:
@@ -66,7 +66,7 @@ def key_machine(keys: KeySpace, allowed: int) -> OutcomeDFA:
         delta = np.concatenate((np.zeros((1, len(base_column)), np.int32), delta))
         outcome = np.full(len(delta), -1, np.int32)
     for node, i in ends.items():
-        outcome[n_base + node] = i if allowed >> i & 1 else -1
+        outcome[n_base + node] = i if i < n and allowed >> i & 1 else -1
     _cut_dead_ends(delta, outcome)
     return OutcomeDFA(byte_class, delta, outcome, n_base, tuple(() for _ in range(keys.n_classes)))
 

@@ -38,6 +38,15 @@ class KeySpace:
         """Number of classes."""
         return len(self.names) + len(self.sizes)
 
+    def class_of(self, key: str) -> int:
+        """The class of an undeclared key."""
+        if self.others is None:
+            return self.n_names
+        state = self.others.start
+        for byte in key.encode():
+            state = int(self.others.delta[state, self.others.byte_class[byte]])
+        return self.n_names + int(self.others.outcome[state])
+
     @property
     def others_mask(self) -> int:
         """All classes of undeclared keys."""

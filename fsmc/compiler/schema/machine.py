@@ -45,6 +45,7 @@ from fsmc.compiler.schema.positions import (
     Return,
     Root,
     Spaced,
+    AfterItem,
     Truth,
     read,
 )
@@ -127,6 +128,12 @@ class SchemaMachine:
             target = back.resume(self, read(reading, self._vectors[outcome]))
         self.rsm.set_return(frame, outcome, target)
 
+    def record(self, state: int, text: bytes) -> int:
+        """The state once it is known which text a recorded call has read."""
+        if state == 0:
+            return 0
+        return self.state(self.rsm.state_key(state).recorded(self, text))
+
     # ── pieces that positions are made of ────────────────────────────────────────────────────────────────────────────
 
     def state(self, position: Position) -> int:
@@ -181,7 +188,10 @@ class SchemaMachine:
         return self.rsm.call(self._space, self._frame(AfterSpace(position), ()))
 
     def _frame(self, back: Return, reading: Reading) -> int:
-        return self.rsm.new_frame((back, reading))
+        records = (isinstance(back, AfterItem) and back.a.shape.unique) or (
+            isinstance(back, AfterKey) and back.o.shape.tracks
+        )
+        return self.rsm.new_frame((back, reading), records)
 
     # ── values ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -335,19 +345,30 @@ class SchemaMachine:
         shape = o.shape
         allowed = 0
         for c in shape.choices(o.place):
-            if self.emptiness.satisfiable(shape.asked_of(o.residual, o.place, c)):
+            if self._room_in(o, c) and self.emptiness.satisfiable(shape.asked_of(o.residual, o.place, c)):
                 allowed |= 1 << c
         code = None
         if allowed:
-            code = self.rsm.call(self._key_start(shape.keys, allowed), self._frame(AfterKey(o), ()))
+            code = self.rsm.call(self._key_start(shape.keys, allowed, o.seen), self._frame(AfterKey(o), ()))
         self._keys[o] = code
         return code
 
-    def _key_start(self, keys: KeySpace, allowed: int) -> int:
-        key = (keys, allowed)
+    @staticmethod
+    def _room_in(o: ObjectState, c: int) -> bool:
+        """Whether a class of keys has one that was not written yet, as far as written ones are tracked."""
+        n = o.shape.keys.n_names
+        size = None if c < n else o.shape.keys.sizes[c - n]
+        return size is None or not o.seen or sum(o.shape.keys.class_of(key) == c for key in o.seen) < size
+
+    def object_possible(self, o: ObjectState) -> bool:
+        """Whether an object can go on or end here: never false but where a finite class of keys is used up."""
+        return not o.seen or self.object_may_end(o) or self.key_code(o) is not None
+
+    def _key_start(self, keys: KeySpace, allowed: int, seen: frozenset[str]) -> int:
+        key = (keys, allowed, seen)
         known: int | None = self._starts.get(key)
         if known is None:
-            dfa = key_machine(keys, allowed)
+            dfa = key_machine(keys, allowed, seen)
             known = self._starts[key] = self._add_string(dfa, list(range(keys.n_classes)))
         return known
 
@@ -361,7 +382,12 @@ class SchemaMachine:
 
     def item_possible(self, a: ArrayState) -> bool:
         """Whether one more item may come."""
-        return self.emptiness.satisfiable(a.shape.asked_of(a.residual, a.place))
+        return self.emptiness.satisfiable(self.item_formula(a))
+
+    def item_formula(self, a: ArrayState) -> int:
+        """What the next item must be."""
+        asked = a.shape.asked_of(a.residual, a.place)
+        return self.table.conj([asked, *map(self.table.negate, a.seen)]) if a.seen else asked
 
     # ── errors ───────────────────────────────────────────────────────────────────────────────────────────────────────
 

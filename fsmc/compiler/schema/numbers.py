@@ -276,3 +276,30 @@ def number_satisfiable(formula: int, table: Formulas) -> bool:
 
 def _lcm(a: Fraction, b: Fraction) -> Fraction:
     return Fraction(math.lcm(a.numerator, b.numerator), math.gcd(a.denominator, b.denominator))
+
+
+def number_count(formula: int, table: Formulas) -> int | None:
+    """How many numbers satisfy the formula; None if infinitely many (or not easily told: fractions, negated conditions)."""
+    low, high, step = None, None, None
+    for part in table.conjuncts(formula):
+        literal = table.literal(part)
+        payload = table.payload(literal[0]) if literal else None
+        if literal is None:
+            return None
+        if isinstance(payload, NumEnum) and literal[1]:
+            return sum(number_holds(formula, value, table) for value in payload.values)
+        if isinstance(payload, (Integer, MultipleOf)) and literal[1]:
+            one = Fraction(1) if isinstance(payload, Integer) else Fraction(payload.divisor)
+            step = one if step is None else _lcm(step, one)
+        elif isinstance(payload, AtLeast):
+            if literal[1]:
+                low = payload.bound if low is None else max(low, payload.bound)
+            else:
+                high = payload.bound if high is None else min(high, payload.bound)
+    if step is None or low is None or high is None:
+        return None
+    first, last = math.ceil(Fraction(low) / step), math.floor(Fraction(high) / step)
+    if last - first > 10_000:
+        return None
+    values = (Decimal((k * step).numerator) / Decimal((k * step).denominator) for k in range(first, last + 1))
+    return sum(number_holds(formula, value, table) for value in values)

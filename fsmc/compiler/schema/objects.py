@@ -33,7 +33,9 @@ class ObjectShape:
     """One object formula with what is watched beside it, and the order in which declared names may come.
 
     A *place* is an int. In schema order: the number of declared names that are behind us, n_names + 1 once an undeclared key has
-    been written. In any order: the bit mask of the declared names already written, with bit n_names set once an undeclared one has.
+    been written. In any order: the bit mask of the declared names already written.
+
+    ``tracks``: whether the state has to hold the undeclared keys written, so that none comes twice.
     """
 
     def __init__(
@@ -70,7 +72,7 @@ class ObjectShape:
         self.static = tuple(static)
         self.required = required
         self.residual = table.conj(residual)
-        self._exclusive = self._duplicates_matter()
+        self.tracks = self._duplicates_matter()
         self._normal: dict[tuple[int, int], int] = {}
         self._derived: dict[tuple[int, int, int], int] = {}
         self._asked: dict[tuple[int, int, int], int] = {}
@@ -85,8 +87,7 @@ class ObjectShape:
         """Whether writing an undeclared key twice could make a formula true that is false of the object.
 
         Where a key is written twice the last value counts. "Every such member is f" and "at most n members" can only get
-        stronger by counting the first as well; "some member is not f" gets weaker. The machine does not know which
-        undeclared keys it wrote, so where such a condition is in play it writes at most one.
+        stronger by counting the first as well; "some member is not f" and "at least n members" get weaker.
         """
         others = self.keys.others_mask
         table = self.table
@@ -95,7 +96,9 @@ class ObjectShape:
             literal = table.literal(formula)
             if literal:
                 payload = self._atoms[literal[0]]
-                return isinstance(payload, All) and not literal[1] and bool(self.mask[literal[0]] & others)
+                if isinstance(payload, MinProps):
+                    return literal[1]
+                return not literal[1] and bool(self.mask[literal[0]] & others)
             kind = table.kind(formula)
             if kind in (AND, OR):
                 return any(map(negative, table.arguments(formula)))
@@ -110,22 +113,16 @@ class ObjectShape:
         """Classes of which a member can still come."""
         n = self.keys.n_names
         if self.any_order:
-            begun = place >> n & 1
-            return (((1 << n) - 1) & ~place) | (0 if begun and self._exclusive else self.keys.others_mask)
-        begun = place > n
-        declared = 0 if begun else ((1 << n) - 1) & -(1 << place)
-        return declared | (0 if begun and self._exclusive else self.keys.others_mask)
+            return (((1 << n) - 1) & ~place) | self.keys.others_mask
+        declared = 0 if place > n else ((1 << n) - 1) & -(1 << place)
+        return declared | self.keys.others_mask
 
     def after(self, place: int, c: int) -> int:
         """The place once a member of class ``c`` has been written."""
         n = self.keys.n_names
         if self.any_order:
-            return place | 1 << min(c, n)
+            return place | 1 << c if c < n else place
         return c + 1 if c < n else n + 1
-
-    def _first_undeclared(self, place: int) -> bool:
-        n = self.keys.n_names
-        return not (place >> n & 1 if self.any_order else place > n)
 
     def choices(self, place: int) -> Iterator[int]:
         """Classes that may come next: never past a required name, undeclared ones last (in schema order)."""
@@ -187,12 +184,10 @@ class ObjectShape:
         known = self._derived.get(key)
         if known is None:
             rest = self.available(self.after(place, c))
-            counts = c < self.keys.n_names or self._first_undeclared(place)
-
             def value_of(atom: int) -> int:
                 payload = self._payload(atom)
                 if isinstance(payload, MinProps):
-                    return atom if not counts else TRUE if payload.count == 1 else self._min_props(payload.count - 1)
+                    return TRUE if payload.count == 1 else self._min_props(payload.count - 1)
                 mask = self.mask[atom]
                 if not mask >> c & 1:
                     return atom
@@ -390,8 +385,7 @@ class ObjectShape:
             for c in _bits(mask & available & self.keys.others_mask):
                 size = self.keys.sizes[c - n]
                 used = sum(other == c for other, _ in extra)
-                room = (size is None or used < size) and not (self._exclusive and extra)
-                if room and satisfiable(table.conj((value(c), what))):
+                if (size is None or used < size) and satisfiable(table.conj((value(c), what))):
                     if place_rest(i + 1, members, (*extra, (c, table.conj((value(c), what))))):
                         return True
             return False
@@ -401,10 +395,10 @@ class ObjectShape:
     def _enough(
         self, least: int, most: int | None, members: dict[int, int], n_extra: int, available: int, value: Callable[[int], int]
     ) -> bool:
-        """Whether ``least`` members can be reached (undeclared ones count once, see `_duplicates_matter`)."""
+        """Whether ``least`` members can be reached."""
         if most is not None and least > most:
             return False
-        reach = len(members) + min(n_extra, 1)
+        reach = len(members) + n_extra
         if reach >= least:
             return True
         n = self.keys.n_names
@@ -413,9 +407,13 @@ class ObjectShape:
                 reach += 1
                 if reach >= least:
                     return True
-        if n_extra == 0 and any(self.emptiness.satisfiable(value(c)) for c in _bits(available & self.keys.others_mask)):
-            reach += 1
-        return reach >= least
+        for c in _bits(available & self.keys.others_mask):
+            if self.emptiness.satisfiable(value(c)):
+                size = self.keys.sizes[c - n]
+                if size is None:
+                    return True
+                reach += size
+        return reach >= least  # keys of finite classes that ``extra`` uses may be counted twice; see `room_in`
 
 
 def _bits(mask: int) -> Iterator[int]:

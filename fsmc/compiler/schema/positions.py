@@ -7,10 +7,12 @@ where to go on when its outcome is known. Both are built when first met.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from fsmc.compiler.schema.arrays import ArrayShape
+from fsmc.compiler.schema.document import parse_json
 from fsmc.compiler.schema.objects import ObjectShape
 
 if TYPE_CHECKING:
@@ -78,6 +80,9 @@ class Spaced:
             edges = {**edges, **dict.fromkeys(b" \t\n\r", code)}
         return edges
 
+    def recorded(self, m: SchemaMachine, text: bytes) -> Position:
+        return Spaced(self.position.recorded(m, text))  # type: ignore[union-attr]
+
 
 @dataclass(frozen=True, slots=True)
 class AfterSpace:
@@ -117,13 +122,19 @@ class Closing:
 
 @dataclass(frozen=True, slots=True)
 class ObjectState:
-    """What an object has to remember: its shape, residual, what is watched, the place in the order, its depth."""
+    """What an object has to remember: its shape, residual, what is watched, the place in the order, its depth.
+
+    ``seen``: the undeclared keys written, where the shape tracks them. ``pending``: another one was written, which is not
+    known here; see `LazyRSM` on recorded frames.
+    """
 
     shape: ObjectShape
     residual: int
     watches: tuple[int, ...]
     place: int
     depth: int
+    seen: frozenset[str] = frozenset()
+    pending: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +174,9 @@ class AfterKey:
     o: ObjectState
 
     def resume_class(self, m: SchemaMachine, c: int) -> int:
-        return m.gap(Colon(self.o, c))
+        if not self.o.shape.tracks or c < self.o.shape.keys.n_names:
+            return m.gap(Colon(self.o, c))
+        return 0 if self.o.pending else m.gap(Colon(replace(self.o, pending=True), c))
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +188,11 @@ class Colon:
 
     def edges(self, m: SchemaMachine) -> Edges:
         return {ord(":"): m.gap(MemberValue(self.o, self.c), before_value=True)}
+
+    def recorded(self, m: SchemaMachine, text: bytes) -> Position:
+        if not self.o.pending:
+            return self
+        return Colon(replace(self.o, seen=self.o.seen | {json.loads(text)}, pending=False), self.c)
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +229,8 @@ class AfterMember:
         residual, *watches = (shape.after_value(d, known, place) for d in MemberValue(o, self.c).derivatives())
         if not shape.feasible(residual, place):
             return 0
-        return m.gap(ObjectNext(ObjectState(shape, residual, tuple(watches), place, o.depth)))
+        after = replace(o, residual=residual, watches=tuple(watches), place=place)
+        return m.gap(ObjectNext(after)) if m.object_possible(after) else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,13 +254,15 @@ class ObjectNext:
 
 @dataclass(frozen=True, slots=True)
 class ArrayState:
-    """What an array has to remember."""
+    """What an array has to remember; ``seen``: value formulas "equal to an item written", where items must differ."""
 
     shape: ArrayShape
     residual: int
     watches: tuple[int, ...]
     place: int
     depth: int
+    seen: frozenset[int] = frozenset()
+    pending: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,7 +291,7 @@ class Item:
     def edges(self, m: SchemaMachine) -> Edges:
         a, shape = self.a, self.a.shape
         watched = shape.watched_values(self.derivatives())
-        return m.value_edges(shape.asked_of(a.residual, a.place), watched, AfterItem(a, watched), a.depth + 1)
+        return m.value_edges(m.item_formula(a), watched, AfterItem(a, watched), a.depth + 1)
 
     def derivatives(self) -> tuple[int, ...]:
         a, shape = self.a, self.a.shape
@@ -286,12 +307,15 @@ class AfterItem:
 
     def resume(self, m: SchemaMachine, truth: Truth) -> int:
         a, shape = self.a, self.a.shape
+        if a.pending:
+            return 0
         place = shape.after(a.place)
         known = dict(zip(self.watched, truth, strict=True))
         residual, *watches = (shape.after_value(d, known, place) for d in Item(a).derivatives())
         if not shape.feasible(residual, place):
             return 0
-        return m.gap(ItemNext(ArrayState(shape, residual, tuple(watches), place, a.depth)))
+        after = replace(a, residual=residual, watches=tuple(watches), place=place, pending=shape.unique)
+        return m.gap(ItemNext(after))
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,6 +331,9 @@ class ItemNext:
         if m.array_may_end(self.a):
             edges |= m.closing(ord("]"), m.exit(m.array_outcome(self.a)), self.a.depth)
         return edges
+
+    def recorded(self, m: SchemaMachine, text: bytes) -> Position:
+        return ItemNext(replace(self.a, seen=self.a.seen | {m.keywords.const(parse_json(text.decode()))}, pending=False))
 
 
 # ── strings of bounded length ────────────────────────────────────────────────────────────────────────────────────────
