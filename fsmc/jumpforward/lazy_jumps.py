@@ -41,10 +41,13 @@ class LazyJumpForward:
         while len(out) < self.max_bytes and (byte := self.forced_byte(here)) is not None:
             after = self.machine.step(here, byte)
             assert after is not None
+            returned = here.stack[len(after.stack) :]
             here = after
             out.append(byte)
             if not self.is_inside(here.state):
                 n_whole, end = len(out), here
+            if any(self.machine.tables.records[f] for f in returned):
+                break  # what follows depends on the text that was recorded, which is not known here
         return bytes(out[:n_whole]), end
 
     def forced_byte(self, configuration: Configuration) -> int | None:

@@ -14,15 +14,17 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from fsmc.compiler.automata.lazy_rsm import LazyRSM
 from fsmc.compiler.automata.rsm import Configuration
+from fsmc.compiler.tokens import lazy_walk
 from fsmc.compiler.tokens.masks import LazyMasks
 from fsmc.compiler.tokens.walk import EMPTY_STACK, ReturnStacks
 
 if TYPE_CHECKING:
     from fsmc.compiler.pipeline import CompiledGrammar
 
-_Entry: TypeAlias = "tuple[_Entry | None, int, int, bool]"
-"""(the entry before, state, stack node, terminated): what one rollback restores. Entries are never changed, so forks
+_Entry: TypeAlias = "tuple[_Entry | None, int, int, bool, lazy_walk.Recording]"
+"""(the entry before, state, stack node, terminated, recording): what one rollback restores. Entries are never changed, so forks
 share their past."""
 
 
@@ -78,6 +80,7 @@ class GrammarMatcher:
     def reset(self) -> None:
         """Back to the beginning, with an empty history."""
         self._state, self._stack, self._terminated = self._machine.start, EMPTY_STACK, False
+        self._recording = lazy_walk.NOTHING
         self._history: _Entry | None = None
         self._n_entries = 0  # in the chain of the history
         self._n_reachable = 0  # of these, how many rollback may undo
@@ -129,11 +132,17 @@ class GrammarMatcher:
         return self._accept(np.frombuffer(bytes(data), np.uint8))
 
     def _accept(self, data: npt.NDArray[np.uint8]) -> bool:
-        state, stack, n = self._stacks.advance(self._machine, self._state, self._stack, data)
+        recording = self._recording
+        if isinstance(self._machine, LazyRSM):
+            state, stack, recording, n = lazy_walk.advance(
+                self._machine, self._stacks, self._state, self._stack, recording, data
+            )
+        else:
+            state, stack, n = self._stacks.advance(self._machine, self._state, self._stack, data)
         if n < len(data):
             return False
         self._remember()
-        self._state, self._stack = state, stack
+        self._state, self._stack, self._recording = state, stack, recording
         return True
 
     def validate_tokens(self, token_ids: Iterable[int]) -> int:
@@ -173,7 +182,7 @@ class GrammarMatcher:
             )
         for _ in range(num_tokens):
             assert self._history is not None
-            self._history, self._state, self._stack, self._terminated = self._history
+            self._history, self._state, self._stack, self._terminated, self._recording = self._history
         self._n_entries -= num_tokens
         self._n_reachable -= num_tokens
 
@@ -184,7 +193,7 @@ class GrammarMatcher:
 
     def _remember(self) -> None:
         """Put the present on the history."""
-        self._history = (self._history, self._state, self._stack, self._terminated)
+        self._history = (self._history, self._state, self._stack, self._terminated, self._recording)
         self._n_entries += 1
         self._n_reachable += 1
         if self._max_rollback is not None and self._n_reachable > self._max_rollback:
@@ -241,6 +250,10 @@ class GrammarMatcher:
         if self._terminated:
             return 0
         data_array = np.frombuffer(bytes(data), np.uint8)
+        if isinstance(self._machine, LazyRSM):
+            return lazy_walk.advance(
+                self._machine, self._stacks, self._state, self._stack, self._recording, data_array
+            )[3]
         return self._stacks.advance(self._machine, self._state, self._stack, data_array)[2]
 
     def expected(self) -> str:

@@ -11,25 +11,49 @@ from fsmc.compiler.tokens.trie import TokenTrie
 from fsmc.compiler.tokens.walk import ReturnStacks
 from fsmc.jit import kernel
 
-DONE, MISSING = 0, 1
+DONE, MISSING, STARTED, ENDED = 0, 1, 2, 3
+
+Recording = tuple[bytes, tuple[int, ...]]
+"""What was read since the outermost open recorded call, and where in it each open one began."""
+
+NOTHING: Recording = (b"", ())
 
 
 def advance(
-    machine: LazyRSM, stacks: ReturnStacks, state: int, stack: int, data: npt.NDArray[np.uint8]
-) -> tuple[int, int, int]:
-    """As `ReturnStacks.advance`."""
+    machine: LazyRSM, stacks: ReturnStacks, state: int, stack: int, recording: Recording, data: npt.NDArray[np.uint8]
+) -> tuple[int, int, Recording, int]:
+    """Run ``machine`` over ``data`` (uint8): (state, stack, recording, bytes consumed).
+
+    Stops before the first byte that is not allowed.
+    """
     at = np.array([state, stack, 0, 0, 0], np.int64)
+    text, starts = recording
+    kept = 0  # bytes of data that are in the text already
     with stacks._lock:
         stacks._reserve(len(data))
         while True:
             t = machine.tables
             status = _advance(
-                t.edges, t.row_start, t.class_base, t.class_maps, t.actions, t.return_key, t.return_state,
+                t.edges, t.row_start, t.class_base, t.class_maps, t.actions, t.return_key, t.return_state, t.records,
                 stacks.parent, stacks.frame, stacks._table, stacks._count, data, at,
             )  # fmt: skip
+            n = int(at[2])
+            if status == MISSING:
+                machine.build(int(at[3]), int(at[4]))
+                continue
+            if starts:
+                text += data[kept:n].tobytes()
+            kept = n
             if status == DONE:
-                return int(at[0]), int(at[1]), int(at[2])
-            machine.build(int(at[3]), int(at[4]))
+                return int(at[0]), int(at[1]), (text, starts) if starts else NOTHING, n
+            if status == STARTED:
+                if not starts:
+                    text = data[n - 1 : n].tobytes()
+                starts = (*starts, len(text) - 1)
+            else:
+                with machine.lock:
+                    at[0] = machine.builder.record(int(at[0]), text[starts[-1] :])
+                starts = starts[:-1]
 
 
 def fill(
@@ -83,9 +107,14 @@ def _after(return_key, return_state, frame, outcome):  # type: ignore[no-untyped
 
 @kernel
 def _advance(  # type: ignore[no-untyped-def]
-    edges, row_start, class_base, class_maps, actions, return_key, return_state, parent, frame, table, count, data, at
-):
-    """Run from ``at``: [state, stack, bytes consumed, missing frame or -1, missing state or outcome]."""
+    edges, row_start, class_base, class_maps, actions, return_key, return_state, records,
+    parent, frame, table, count, data, at,
+):  # fmt: skip
+    """Run from ``at``: [state, stack, bytes consumed, missing frame or -1, missing state or outcome].
+
+    Stops after a byte that makes a recorded call, and when a recorded call has returned: after the byte if the exit consumed
+    it, before it otherwise.
+    """
     state, stack, i = at[0], at[1], at[2]
     status = DONE
     while i < len(data):
@@ -93,6 +122,7 @@ def _advance(  # type: ignore[no-untyped-def]
         q, top = state, stack
         entry = np.int32(0)
         again = True
+        consumed = 1
         while again:
             again = False
             if row_start[q] < 0:
@@ -104,6 +134,8 @@ def _advance(  # type: ignore[no-untyped-def]
                 action = -1 - entry
                 operand = actions[action, 1]
                 if actions[action, 0] == CALL:
+                    if records[actions[action, 2]]:
+                        status = STARTED
                     top = np.int64(_push(parent, frame, table, count, top, actions[action, 2]))
                     entry = operand
                 elif top == 0:
@@ -114,15 +146,22 @@ def _advance(  # type: ignore[no-untyped-def]
                         at[3], at[4] = frame[top], operand
                         status = MISSING
                         break
+                    if records[frame[top]]:
+                        status = ENDED
                     top = np.int64(parent[top])
                     entry = after
                     if actions[action, 0] != EXIT and after > 0:
                         q = np.int64(after)
-                        again = True
+                        again = status != ENDED
+                        consumed = 0 if status == ENDED else 1
         if status == MISSING or entry == 0:
+            if entry == 0 and status != MISSING:
+                status = DONE
             break
         state, stack = np.int64(entry), top
-        i += 1
+        i += consumed
+        if status != DONE:
+            break
     at[0], at[1], at[2] = state, stack, i
     return status
 

@@ -12,7 +12,6 @@ import threading
 import numpy as np
 import numpy.typing as npt
 
-from fsmc.compiler.automata.lazy_rsm import LazyRSM
 from fsmc.compiler.automata.rsm import CALL, EXIT, RSM
 from fsmc.compiler.errors import LimitExceeded
 from fsmc.compiler.tokens.trie import TokenTrie
@@ -58,12 +57,8 @@ class ReturnStacks:
             stack = int(self.parent[stack])
         return tuple(reversed(found))
 
-    def advance(self, machine: RSM | LazyRSM, state: int, stack: int, data: npt.NDArray[np.uint8]) -> tuple[int, int, int]:
+    def advance(self, machine: RSM, state: int, stack: int, data: npt.NDArray[np.uint8]) -> tuple[int, int, int]:
         """Run ``machine`` over ``data`` (uint8): (state, stack, bytes consumed), stopping before the first byte not allowed."""
-        if isinstance(machine, LazyRSM):
-            from fsmc.compiler.tokens import lazy_walk
-
-            return lazy_walk.advance(machine, self, state, stack, data)
         if machine.is_regular:
             state, n_consumed = _advance_regular(machine.delta, machine.byte_class, state, data)
             return state, stack, n_consumed
