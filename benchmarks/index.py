@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import datetime
-import itertools
 import json
 import os
 import platform
@@ -33,12 +32,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from fsmc.compiler.automata.determinize import determinize
-from fsmc.compiler.automata.dfa import DFA
-from fsmc.compiler.automata.minimize import minimize
-from fsmc.compiler.automata.nfa import thompson
-from fsmc.compiler.syntax.regex import parse_regex
-from fsmc.compiler.tokens.token_index import TokenIndex, build_index
+from fsmc.compiler.pipeline import CompiledGrammar, GrammarCompiler
 from fsmc.compiler.tokens.trie import TokenTrie
 from fsmc.compiler.tokens.vocabulary import Vocabulary
 
@@ -76,7 +70,7 @@ ALONE: dict[str, str] = {
 """Patterns that outlines-core cannot finish in reasonable time or memory: fsmc by itself."""
 
 SLOW = {"character profile"}
-STAGES = ("parse", "NFA", "determinize", "minimize", "masks")
+STAGES = ("parse", "nfa", "determinize", "minimize", "masks")
 
 
 def main() -> None:
@@ -89,16 +83,16 @@ def main() -> None:
 
     tokenizer = arguments.tokenizer or find_tokenizer()
     vocabulary = Vocabulary.from_file(tokenizer)
-    trie = TokenTrie.build(vocabulary)
+    TokenTrie.build(vocabulary)  # kernels
     trie_seconds = timed(lambda: TokenTrie.build(vocabulary))[0]
     peer = outlines_core_vocabulary(vocabulary)
-    whole_index(PATTERNS["e-mail"], trie)  # kernels
+    whole_index(PATTERNS["e-mail"], vocabulary)  # kernels, and the trie that all later runs share
 
     rows = []
     for name, pattern in {**PATTERNS, **ALONE}.items():
-        row = measure(name, pattern, trie, arguments.repeat)
+        row = measure(name, pattern, vocabulary, arguments.repeat)
         if peer and name in PATTERNS and not (name in SLOW and arguments.skip_slow):
-            compare(row, pattern, trie, vocabulary, peer)
+            compare(row, pattern, vocabulary, peer)
         print_progress(row)
         rows.append(row)
     cold = {title: cold_start(tokenizer, fresh_kernels=fresh) for title, fresh in COLD_STARTS}
@@ -118,37 +112,27 @@ def main() -> None:
         print(f"written to {path}")
 
 
-def whole_index(pattern: str, trie: TokenTrie) -> tuple[dict[str, float], DFA, TokenIndex, int]:
-    """All stages by hand: (seconds of each, minimal DFA, its index, states before minimizing)."""
-    clock = [time.perf_counter()]
-
-    def lap() -> None:
-        clock.append(time.perf_counter())
-
-    tree = parse_regex(pattern)
-    lap()
-    nfa = thompson(tree)
-    lap()
-    raw = determinize(nfa)
-    lap()
-    dfa = minimize(raw)
-    lap()
-    index = build_index(dfa, trie)
-    lap()
-    seconds = dict(zip(STAGES, (after - before for before, after in itertools.pairwise(clock)), strict=True))
-    return seconds, dfa, index, raw.n_states
+def whole_index(pattern: str, vocabulary: Vocabulary) -> tuple[float, dict[str, float], CompiledGrammar]:
+    """Compile and index as a user would: (seconds in all, seconds of each stage, the grammar with its index)."""
+    began = time.perf_counter()
+    grammar = GrammarCompiler(vocabulary, cache_dir=None).compile_regex(pattern)
+    compiled = time.perf_counter()
+    grammar.build_index()
+    done = time.perf_counter()
+    return done - began, {**grammar.stats.seconds, "masks": done - compiled}, grammar
 
 
-def measure(name: str, pattern: str, trie: TokenTrie, repeat: int) -> dict[str, Any]:
-    whole_index(pattern, trie)  # the byte automata of this pattern's classes
-    runs = [whole_index(pattern, trie) for _ in range(repeat)]
-    _, dfa, index, raw_states = runs[0]
+def measure(name: str, pattern: str, vocabulary: Vocabulary, repeat: int) -> dict[str, Any]:
+    whole_index(pattern, vocabulary)  # the byte automata of this pattern's classes
+    runs = [whole_index(pattern, vocabulary) for _ in range(repeat)]
+    grammar = runs[0][2]
+    index = grammar.build_index()
     return {
         "name": name,
-        "seconds": statistics.median(sum(seconds.values()) for seconds, *_ in runs),
-        "stages": {stage: statistics.median(seconds[stage] for seconds, *_ in runs) for stage in STAGES},
-        "states": dfa.n_states,
-        "raw_states": raw_states,
+        "seconds": statistics.median(seconds for seconds, *_ in runs),
+        "stages": {stage: statistics.median(stages[stage] for _, stages, _ in runs) for stage in STAGES},
+        "states": grammar.stats.states,
+        "raw_states": grammar.stats.raw_states,
         "rows": index.n_rows,
         "mask_bytes": index.nbytes,
     }
@@ -169,7 +153,7 @@ def outlines_core_vocabulary(vocabulary: Vocabulary) -> Any:
     return outlines_core.Vocabulary(vocabulary.eos_token_ids[0], tokens)
 
 
-def compare(row: dict[str, Any], pattern: str, trie: TokenTrie, vocabulary: Vocabulary, peer: Any) -> None:
+def compare(row: dict[str, Any], pattern: str, vocabulary: Vocabulary, peer: Any) -> None:
     """Time outlines-core and compare masks: adds its seconds, the ratio and what was compared to the row."""
     import outlines_core
 
@@ -178,14 +162,16 @@ def compare(row: dict[str, Any], pattern: str, trie: TokenTrie, vocabulary: Voca
         seconds = statistics.median(
             [seconds, *(timed(lambda: outlines_core.Index(pattern, peer))[0] for _ in range(2))]
         )
-    _, dfa, index, _ = whole_index(pattern, trie)
+    grammar = whole_index(pattern, vocabulary)[2]
     row["outlines_core_seconds"] = seconds
     row["ratio"] = seconds / row["seconds"]
-    row["states_compared"], row["tokens_that_differ"] = walk_both(pattern, dfa, index, theirs, vocabulary)
+    row["states_compared"], row["tokens_that_differ"] = walk_both(pattern, grammar, theirs)
 
 
-def walk_both(pattern: str, dfa: DFA, index: TokenIndex, theirs: Any, vocabulary: Vocabulary) -> tuple[int, int]:
+def walk_both(pattern: str, grammar: CompiledGrammar, theirs: Any) -> tuple[int, int]:
     """Random walks through both machines at once: (mask rows compared, tokens allowed by one side only)."""
+    dfa, index, vocabulary = grammar.dfa, grammar.build_index(), grammar.vocab
+    assert dfa is not None
     ascii_only = any(escape in pattern for escape in (r"\w", r"\d", r"\s"))
     eos = set(vocabulary.eos_token_ids)
     rng = random.Random(0)
@@ -221,7 +207,7 @@ def cold_start(tokenizer: Path, fresh_kernels: bool) -> dict[str, Any]:
         if fresh_kernels:
             environment["NUMBA_CACHE_DIR"] = str(Path(folder) / "numba")
         command = [sys.executable, str(HERE / "cold_start.py"), str(tokenizer)]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
     figures: dict[str, Any] = json.loads(done.stdout)
     return figures
 

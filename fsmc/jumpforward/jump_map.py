@@ -23,8 +23,6 @@ FREE, ASK_STACK = -1, -2
 """Values of ``next_byte`` where the state alone forces nothing: FREE with any stack; ASK_STACK where an exit or the end
 of the text is possible, so that what is left depends on the return frames."""
 
-_NO_STACK = np.zeros(1, np.int32)
-
 
 class JumpForwardMap:
     """The forced byte of every state of a machine, and how far the jump from it reaches.
@@ -100,7 +98,7 @@ class JumpForwardMap:
         """
         if not self.machine.is_regular:
             raise MachineError("this machine has calls: jump_from(configuration) takes the stack as well")
-        text, _, end = self._follow(self._checked(state), 0, _NO_STACK, _NO_STACK)
+        text, _, end = self._follow(Configuration(state))
         return text, end
 
     def is_inside(self, state: int) -> bool:
@@ -116,33 +114,35 @@ class JumpForwardMap:
         >>> jumps.jump(1), jumps.forced_bytes(1)
         ((b'\\xe7\\x99\\xbd', 4), b'\\xe7\\x99\\xbd\\xe5\\xa4')
         """
-        state, stack = configuration if isinstance(configuration, tuple) else (configuration, ())
-        text, rest, _ = self._follow(self._checked(state), *_as_nodes(stack))
+        text, rest, _ = self._follow(
+            configuration if isinstance(configuration, tuple) else Configuration(configuration)
+        )
         return text + rest
 
+    def forced_text(self, configuration: Configuration) -> bytes:
+        """As `jump`, from a configuration: through calls and returns. Only the bytes, which is fast."""
+        return self._follow(configuration)[0]
+
     def jump_from(self, configuration: Configuration) -> tuple[bytes, Configuration]:
-        """As `jump`, from a configuration: through calls and returns, as far as the stack at hand tells."""
-        state, stack = configuration
-        text, _, _ = self._follow(self._checked(state), *_as_nodes(stack))
-        target = self.machine.run(text, Configuration(state, tuple(stack)))
+        """As `jump`, from a configuration to a configuration."""
+        text = self.forced_text(configuration)
+        target = self.machine.run(text, configuration)
         assert target is not None
         return text, target
 
-    def jump_on_stack(self, state: int, node: int, parent: Array, frame: Array) -> bytes:
-        """As `jump`, with the stack as a node of a pool: ``frame[node]`` on ``parent[node]``, node 0 the empty stack.
-
-        parent, frame: int32[n_nodes], as in `fsmc.compiler.tokens.walk.ReturnStacks`.
-        """
-        return self._follow(state, node, parent, frame)[0]
-
-    def _follow(self, state: int, node: int, parent: Array, frame: Array) -> tuple[bytes, bytes, int]:
+    def _follow(self, configuration: Configuration) -> tuple[bytes, bytes, int]:
         """The jump, the bytes that are forced after it but end inside a character, and the state after the jump."""
+        machine, (state, stack) = self.machine, configuration
+        if not 0 <= state < machine.n_states:
+            raise MachineError(f"state {state} does not exist; there are {machine.n_states} states")
+        if stack and not 0 <= min(stack) <= max(stack) < len(machine.returns):
+            raise MachineError(f"frames {stack} name one that does not exist; there are {len(machine.returns)} frames")
         if self.next_byte[state] == FREE:
             return b"", b"", state
-        machine = self.machine
         size = max(64, int(self.length[state]) + 4)
         while True:
-            out = np.empty(size, np.uint8)
+            out, frames = np.empty(size, np.uint8), np.empty(len(stack) + size, np.int32)
+            frames[: len(stack)] = stack
             n, n_whole, end = _jump(
                 machine.delta,
                 machine.byte_class,
@@ -153,29 +153,16 @@ class JumpForwardMap:
                 self._class_byte,
                 self.next_byte,
                 self.inside_character,
-                parent,
-                frame,
                 state,
-                node,
+                frames,
+                len(stack),
                 out,
-                np.empty(size, np.int32),
             )
             if n > self.max_bytes:
                 raise LimitExceeded("max_bytes", self.max_bytes, n, "more text than that is forced in one jump")
             if n < size:
                 return out[:n_whole].tobytes(), out[n_whole:n].tobytes(), end
             size *= 2  # the chain filled the buffer and may go on
-
-    def _checked(self, state: int) -> int:
-        if not 0 <= state < self.machine.n_states:
-            raise MachineError(f"state {state} does not exist; there are {self.machine.n_states} states")
-        return state
-
-
-def _as_nodes(stack: tuple[int, ...]) -> tuple[int, Array, Array]:
-    """A stack of frames as (node, parent, frame): node i is the i-th frame from the bottom, on node i - 1."""
-    parent = np.arange(-1, len(stack), dtype=np.int32)
-    return len(stack), parent, np.array((0, *stack), np.int32)
 
 
 @kernel
@@ -260,38 +247,25 @@ def _measure(next_byte: Array, next_state: Array, inside_character: Array, lengt
 
 @kernel
 def _step(
-    delta: Array,
-    actions: Array,
-    returns: Array,
-    parent: Array,
-    frame: Array,
-    pushed: Array,
-    q: int,
-    node: int,
-    depth: int,
-    c: int,
-) -> tuple[int, int, int, int]:
-    """The configuration after a byte of class c: state (0: the byte is not allowed), node, depth, frame to push or -1.
+    delta: Array, actions: Array, returns: Array, q: int, frames: Array, depth: int, c: int
+) -> tuple[int, int, int]:
+    """State after a byte of class c (0: not allowed), open calls, and a frame to push on them or -1.
 
-    The stack is ``pushed[:depth]`` on top of ``node`` of a pool. Nothing is written, so that a step can be tried.
+    The stack is ``frames[:depth]``. Nothing is written, so that a step can be tried.
     """
     while True:
         e = delta[q, c]
         if e >= 0:
-            return e, node, depth, -1
+            return e, depth, -1
         kind, operand = actions[-1 - e, 0], actions[-1 - e, 1]
         if kind == CALL:
-            return operand, node, depth, actions[-1 - e, 2]
-        if depth > 0:
-            depth -= 1
-            q = returns[pushed[depth], operand]
-        elif node > 0:
-            q = returns[frame[node], operand]
-            node = parent[node]
-        else:
-            return DEAD, node, depth, -1
-        if kind == EXIT or q == DEAD:
-            return q, node, depth, -1
+            return operand, depth, actions[-1 - e, 2]
+        if depth == 0:
+            return DEAD, depth, -1
+        depth -= 1
+        q = returns[frames[depth], operand]
+        if kind == EXIT:
+            return q, depth, -1
 
 
 @kernel
@@ -305,45 +279,42 @@ def _jump(
     class_byte: Array,
     next_byte: Array,
     inside_character: Array,
-    parent: Array,
-    frame: Array,
     q: int,
-    node: int,
+    frames: Array,
+    depth: int,
     out: Array,
-    pushed: Array,
 ) -> tuple[int, int, int]:
-    """Write the forced bytes to ``out`` until it is full; (bytes, bytes to the last boundary, state there)."""
-    depth, n, n_whole, end = 0, 0, 0, q
+    """Write the forced bytes to ``out`` until it is full; (bytes, bytes to the last boundary, state there).
+
+    The stack is ``frames[:depth]``, with room for a frame pushed by every byte.
+    """
+    n, n_whole, end = 0, 0, q
     while n < len(out):
         byte = next_byte[q]
-        if byte == ASK_STACK:
-            byte = FREE
-            n_live = 0
-            for c in range(delta.shape[1]):
-                if class_size[c] == 0 or delta[q, c] == DEAD:
-                    continue
-                if _step(delta, actions, returns, parent, frame, pushed, q, node, depth, c)[0] != DEAD:
+        if byte == FREE:
+            break
+        first, last = 0, delta.shape[1]
+        if byte >= 0:
+            first = byte_class[byte]
+            last = first + 1
+        n_live, target, depth_after, pushed = 0, 0, 0, 0
+        for c in range(first, last):
+            if class_size[c] > 0:
+                to = _step(delta, actions, returns, q, frames, depth, c)
+                if to[0] != DEAD:
                     n_live += class_size[c]
                     byte = class_byte[c]
-            complete, q_up, node_up, depth_up = final_outcome[q] >= 0, q, node, depth
-            while complete and (depth_up > 0 or node_up > 0):
-                if depth_up > 0:
-                    depth_up -= 1
-                    q_up = returns[pushed[depth_up], final_outcome[q_up]]
-                else:
-                    q_up = returns[frame[node_up], final_outcome[q_up]]
-                    node_up = parent[node_up]
-                complete = final_outcome[q_up] >= 0
-            if complete or n_live != 1:
-                byte = FREE
-        if byte < 0:
+                    target, depth_after, pushed = to
+        # The text may end here if every open call does, with an outcome that its caller takes.
+        up, outcome = depth, final_outcome[q]
+        while up > 0 and outcome >= 0:
+            up -= 1
+            outcome = final_outcome[returns[frames[up], outcome]]
+        if n_live != 1 or outcome >= 0:
             break
-        c = byte_class[byte]
-        q, node, depth, call = _step(delta, actions, returns, parent, frame, pushed, q, node, depth, c)
-        if q == DEAD:  # an exit with no call open
-            break
-        if call >= 0:
-            pushed[depth] = call
+        q, depth = target, depth_after
+        if pushed >= 0:
+            frames[depth] = pushed
             depth += 1
         out[n] = byte
         n += 1

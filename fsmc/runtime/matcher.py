@@ -162,7 +162,7 @@ class GrammarMatcher:
         jumps = self._grammar.jump_map
         if self._terminated or jumps.is_inside(self._state):
             return ""
-        forced = jumps.jump_on_stack(self._state, self._stack, self._stacks.parent, self._stacks.frame)
+        forced = jumps.forced_text(self.configuration)
         try:
             return forced.decode()
         except UnicodeDecodeError as error:  # a machine that was given as arrays may force bytes that are no text

@@ -12,7 +12,7 @@ from fsmc.compiler.automata.dfa import DFA
 from fsmc.compiler.automata.rsm import CALL, EXIT, RSM, Configuration
 from fsmc.compiler.errors import MachineError
 
-LENGTH = {"balanced_brackets": 9, "sums": 6, "parity": 5}
+LENGTH = {"balanced_brackets": 9, "sums": 5, "parity": 4}
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
@@ -79,6 +79,9 @@ def test_a_dfa_is_an_rsm_without_calls() -> None:
     for length in range(6):
         for symbols in product(b"ab", repeat=length):
             assert machine.matches(bytes(symbols)) == dfa.matches(bytes(symbols))
+    assert machine.to_dfa().equivalent(dfa)
+    with pytest.raises(MachineError, match="calls and exits"):
+        balanced_brackets().to_dfa()
     assert RSM.from_dfa(DFA.from_arrays(np.zeros(256, int), [[0]], [False], 0)).matches(b"") is False
 
 

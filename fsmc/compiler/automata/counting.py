@@ -41,19 +41,24 @@ class StringCounts:
         if max_length < 0:
             raise ValueError(f"max_length is {max_length}; it must not be negative")
         self.unit = unit
-        self._start = dfa.start
-        self._edges = _edges(dfa, unit)
-        source, low, high, target = self._edges.T
-        sources, first_edge = np.unique(source, return_index=True)
-        self._offsets = np.searchsorted(source, np.arange(dfa.n_states + 1))
-        width = (high.astype(object) - low + 1) if len(source) else np.empty(0, object)
-        ways = np.zeros(dfa.n_states, object)
-        ways[:] = [int(final) for final in dfa.accepting]
-        self._ways = [ways]
+        edges = _edges(dfa, unit)
+        # States inside characters have no edges here: number those that have anew, from 0.
+        states, renumbered = np.unique(np.append(edges[:, [0, 3]].ravel(), dfa.start), return_inverse=True)
+        renumbered = renumbered.reshape(-1)
+        self._start = int(renumbered[-1])
+        self._edges = edges.astype(np.int64)
+        self._edges[:, [0, 3]] = renumbered[:-1].reshape(-1, 2)
+        self._offsets = np.searchsorted(self._edges[:, 0], np.arange(len(states) + 1))
+        # One letter of \w has 734 ranges that all lead to one state: count with one edge for each pair of states.
+        pairs, pair_of_edge = np.unique(self._edges[:, [0, 3]], axis=0, return_inverse=True)
+        widths = np.bincount(pair_of_edge.reshape(-1), self._edges[:, 2] - self._edges[:, 1] + 1)
+        multiplicity = widths.astype(np.int64).astype(object)
+        sources, first_pair = np.unique(pairs[:, 0], return_index=True)
+        self._ways = [dfa.accepting[states].astype(np.int64).astype(object)]
         for _ in range(max_length):
-            longer = np.zeros(dfa.n_states, object)
-            if len(source):
-                longer[sources] = np.add.reduceat(width * self._ways[-1][target], first_edge)
+            longer = np.zeros(len(states), object)
+            if len(sources):
+                longer[sources] = np.add.reduceat(multiplicity * self._ways[-1][pairs[:, 1]], first_pair)
             self._ways.append(longer)
         self.counts: list[int] = [int(ways[self._start]) for ways in self._ways]
 

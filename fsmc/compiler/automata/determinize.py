@@ -35,9 +35,8 @@ def determinize(
     >>> from fsmc.compiler.syntax.regex import parse_regex
     >>> determinize(thompson(parse_regex("(a|b)*a"))).delta
     array([[0, 0, 0],
-           [0, 2, 3],
-           [0, 2, 3],
-           [0, 2, 3]], dtype=int32)
+           [0, 2, 1],
+           [0, 2, 1]], dtype=int32)
     """
     dfa = determinize_ranges(nfa, Limits(max_states, max_bytes, max_seconds)).to_dfa()
     if not nfa.guards:

@@ -50,8 +50,8 @@ def character_edges(dfa: DFA) -> npt.NDArray[np.int32]:
     >>> from fsmc.compiler.syntax.regex import parse_regex
     >>> from fsmc.compiler.automata.determinize import determinize
     >>> from fsmc.compiler.automata.nfa import thompson
-    >>> character_edges(determinize(thompson(parse_regex("[α-ω]")))).shape
-    (1, 4)
+    >>> character_edges(determinize(thompson(parse_regex("[α-ω]"))))[:, 1:3].tolist()
+    [[945, 969]]
     """
     rows = byte_edges(dfa).tolist()
     bytes_of: dict[int, list[Span]] = {}
@@ -172,18 +172,16 @@ def text_nfa(
     return nfa_from_edges(np.concatenate(rows), links, size, [start] if start in live else [], final)
 
 
-def _append(spans: list[Span], first: int, last: int, block: int, inner: Iterable[Span]) -> None:
+def _append(spans: list[Span], first: int, last: int, block: int, inner: list[Span]) -> None:
     """Append ``inner``, offsets into one block, for each of the blocks number ``first`` to ``last``; join what touches."""
-    inner = list(inner)
     if len(inner) == 1 and inner[0][:2] == (0, block - 1):  # whole blocks: one span for all of them
-        shifted = [(first * block, (last + 1) * block - 1, inner[0][2])]
+        copies = [[(first * block, (last + 1) * block - 1, inner[0][2])]]
     else:
-        shifted = [(i * block + low, i * block + high, t) for i in range(first, last + 1) for low, high, t in inner]
-    for low, high, target in shifted:
-        if spans and spans[-1][2] == target and spans[-1][1] + 1 == low:
-            spans[-1] = (spans[-1][0], high, target)
-        else:
-            spans.append((low, high, target))
+        copies = [[(i * block + low, i * block + high, t) for low, high, t in inner] for i in range(first, last + 1)]
+    for copy in copies:
+        if spans and copy and spans[-1][2] == copy[0][2] and spans[-1][1] + 1 == copy[0][0]:
+            copy[0] = (spans.pop()[0], *copy[0][1:])
+        spans += copy
 
 
 def _not_text(state: int, what: str) -> MachineError:

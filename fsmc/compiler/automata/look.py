@@ -16,15 +16,13 @@ Everything works on *symbols*, the byte intervals that no range of any body tell
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 
 from fsmc.compiler.automata.look_product import Threads, unfold
 from fsmc.compiler.automata.minimize import refine
 from fsmc.compiler.automata.nfa import NFA, NO_GUARD, thompson
-from fsmc.compiler.automata.obligations import EMPTY, FALSE, TRUE, Obligations
+from fsmc.compiler.automata.obligations import EMPTY, FALSE, Obligations
 from fsmc.compiler.automata.range_table import RangeTable, fill_columns
 from fsmc.compiler.automata.subsets import (
     ACCEPTS_ALL,
@@ -129,7 +127,9 @@ class _Looks:
         """Refine the joint machine: its states become sets of threads of anything, then the body."""
         n_symbols = self._obligations.n_symbols
         edges = np.concatenate([np.array([[0, 0, 255, 0]], np.int32), body.edges + np.array([1, 0, 0, 1], np.int32)])
-        epsilons = np.concatenate([np.array([[0, 1, NO_GUARD]], np.int32), body.epsilons + np.array([1, 1, 0], np.int32)])
+        epsilons = np.concatenate(
+            [np.array([[0, 1, NO_GUARD]], np.int32), body.epsilons + np.array([1, 1, 0], np.int32)]
+        )
         threads = self._unfold(body, edges, epsilons, body.n_states + 1, joint_starts=1, first_keeps_joint=True)
         subsets = self._construct(threads, threads.states[:, 1] == body.final + 1)
 
@@ -181,7 +181,8 @@ class _Looks:
     def _fulfilled_in(self, threads: Threads, final: int) -> npt.NDArray[np.bool_]:
         """bool by thread: it is in the final state and owes nothing that an empty rest does not fulfil."""
         by_set = np.array([self._obligations.is_fulfilled(number) for number in range(self._obligations.n_sets)])
-        return (threads.states[:, 1] == final) & by_set[threads.states[:, 2]]
+        fulfilled: npt.NDArray[np.bool_] = (threads.states[:, 1] == final) & by_set[threads.states[:, 2]]
+        return fulfilled
 
     def _construct(
         self, threads: Threads, final: npt.NDArray[np.bool_], accepts_all: npt.NDArray[np.bool_] | None = None
@@ -193,6 +194,11 @@ class _Looks:
             marks += accepts_all * np.uint8(ACCEPTS_ALL)
         epsilon_offsets = offsets_by_source(threads.epsilons[:, 0], n_threads)
         plain = PlainNFA(
-            edge_offsets, threads.edges, epsilon_offsets, threads.epsilons[:, 1].copy(), marks.astype(np.uint8), threads.starts
+            edge_offsets,
+            threads.edges,
+            epsilon_offsets,
+            threads.epsilons[:, 1].copy(),
+            marks.astype(np.uint8),
+            threads.starts,
         )
         return construct_subsets(plain, self._limits)

@@ -87,9 +87,9 @@ def unfold(
             obligations.build_steps(int(state[_ASKED_SET]))
         elif code == _UNION_UNKNOWN:
             obligations.build_union(int(state[_ASKED_SET]), int(state[_ASKED_ALTERNATIVE]))
-    rows = new_edges[: state[_N_EDGES]]
-    rows.flags.writeable = False
-    return Threads(states[:n_threads], rows, new_epsilons[: state[_N_EPSILONS]], start_threads)
+    new_edges = new_edges[: state[_N_EDGES]]
+    new_edges.flags.writeable = False
+    return Threads(states[:n_threads], new_edges, new_epsilons[: state[_N_EPSILONS]], start_threads)
 
 
 def _reaches_guard(
@@ -135,7 +135,7 @@ def _slot_of(j: int, q: int, s: int, n_slots: int) -> int:
     z = (np.uint64(j) * np.uint64(0x9E3779B97F4A7C15)) ^ (np.uint64(q) * np.uint64(0xC2B2AE3D27D4EB4F))
     z = (z ^ (z >> np.uint64(29))) + np.uint64(s) * np.uint64(0x165667B19E3779F9)
     z = (z ^ (z >> np.uint64(32))) * np.uint64(0xBF58476D1CE4E5B9)
-    return np.int64((z >> np.uint64(33)) & np.uint64(n_slots - 1))
+    return int(np.int64(z >> np.uint64(33)) & (n_slots - 1))
 
 
 @kernel
@@ -155,7 +155,7 @@ def _find_thread(j: int, q: int, s: int, states: Array, slots: Array, state: Arr
     while slots[i] != 0:
         x = slots[i] - 1
         if states[x, 0] == j and states[x, 1] == q and states[x, 2] == s:
-            return x
+            return int(x)
         i = (i + 1) & (len(slots) - 1)
     x = state[_N_THREADS]
     if x == len(states):
@@ -165,7 +165,7 @@ def _find_thread(j: int, q: int, s: int, states: Array, slots: Array, state: Arr
     states[x, 2] = s
     slots[i] = x + 1
     state[_N_THREADS] = x + 1
-    return x
+    return int(x)
 
 
 @kernel

@@ -20,6 +20,7 @@ row. Equal rows have equal signatures; states with equal signatures are compared
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -38,9 +39,9 @@ def minimize(dfa: DFA) -> DFA:
     >>> from fsmc.compiler.automata.determinize import determinize
     >>> from fsmc.compiler.automata.nfa import thompson
     >>> from fsmc.compiler.syntax.regex import parse_regex
-    >>> raw = determinize(thompson(parse_regex("(a|b)*a")))
+    >>> raw = determinize(thompson(parse_regex("axc|bxc")))
     >>> raw.n_states, minimize(raw).n_states
-    (4, 3)
+    (7, 5)
     """
     return minimize_ranges(to_range_table(dfa)).to_dfa()
 
@@ -52,8 +53,8 @@ def minimize_ranges(table: RangeTable) -> RangeTable:
 
 def refine(table: RangeTable, initial: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
     """The coarsest congruence that refines ``initial`` (int32[n], numbers from 0 to n at most), as block numbers int32[n]."""
-    blocks = initial.copy()
-    _refine(table.offsets, table.ranges, *_invert(table.offsets, table.ranges), blocks, _NO_ROUNDS, _NO_HISTORY)
+    blocks: npt.NDArray[np.int32] = initial.copy()
+    _run(table, blocks, _NO_ROUNDS, _NO_HISTORY)
     return blocks
 
 
@@ -62,7 +63,7 @@ def quotient(table: RangeTable, blocks: npt.NDArray[np.int32]) -> RangeTable:
 
     The block of DEAD is state 0; it must not accept.
     """
-    offsets, ranges, members = _take_quotient(table.offsets, table.ranges, blocks, table.start)
+    offsets, ranges, members = _take_quotient(table.offsets, table.ranges, blocks, int(blocks.max()) + 1, table.start)
     return RangeTable(offsets, ranges, table.accepting[members], int(blocks[table.start] != blocks[0]))
 
 
@@ -88,15 +89,22 @@ def partition_history(
     blocks = np.unique(initial, return_inverse=True)[1].reshape(-1).astype(np.int32)
     history = np.empty((len(wanted), n_states), np.int32)
     if wanted.size:
-        _refine(table.offsets, table.ranges, *_invert(table.offsets, table.ranges), blocks, wanted, history)
+        _run(table, blocks, wanted, history)
     return history
+
+
+def _run(
+    table: RangeTable, blocks: npt.NDArray[np.int32], wanted: npt.NDArray[np.int64], history: npt.NDArray[np.int32]
+) -> None:
+    inverse = _invert(table.offsets, table.ranges)
+    _refine(table.offsets, table.ranges, *inverse, blocks, int(blocks.max()) + 1, wanted, history)
 
 
 _NO_ROUNDS, _NO_HISTORY = np.empty(0, np.int64), np.empty((0, 0), np.int32)
 
 
 @kernel
-def _mix(x: np.uint64) -> np.uint64:
+def _mix(x: Any) -> Any:
     """SplitMix64's output function (Steele, Lea, Flood 2014): a fixed random-looking number for each x."""
     z = (np.uint64(x) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -140,7 +148,7 @@ def _same_row(offsets: Array, ranges: Array, block: Array, p: int, q: int) -> bo
         while j < j_end and block[ranges[j, 2]] == dead:
             j += 1
         if i == i_end or j == j_end:
-            return i == i_end and j == j_end
+            return bool(i == i_end and j == j_end)
         i_low = max(i_low, ranges[i, 0])
         j_low = max(j_low, ranges[j, 0])
         if i_low != j_low or block[ranges[i, 2]] != block[ranges[j, 2]]:
@@ -153,16 +161,15 @@ def _same_row(offsets: Array, ranges: Array, block: Array, p: int, q: int) -> bo
 
 @kernel
 def _refine(
-    offsets: Array, ranges: Array, in_offsets: Array, sources: Array, weights: Array, block: Array, wanted: Array,
-    history: Array,
+    offsets: Array, ranges: Array, in_offsets: Array, sources: Array, weights: Array, block: Array, n_blocks: int,
+    wanted: Array, history: Array,
 ) -> None:  # fmt: skip
-    """Split ``block`` in place, round by round, until it is stable or the last wanted round is done.
+    """Split ``block``, numbers below ``n_blocks``, in place and round by round, until it is stable or all is written.
 
     The block of state 0, DEAD, counts as zero in signatures, as do the bytes that no range covers; so the part with state
     0 always keeps the number. Each other state leaves that block at most once, so nothing is lost.
     """
     n = len(block)
-    n_blocks = block.max() + 1
     capacity = n + n_blocks
     dead = block[0]
 
@@ -209,10 +216,13 @@ def _refine(
     moved = np.empty(n, np.int32)
     n_rounds = 0
     n_written = 0
-    while n_written < len(wanted) and wanted[n_written] == 0:
-        history[n_written] = block
-        n_written += 1
-    while n_touched > 0 and (len(wanted) == 0 or n_written < len(wanted)):
+    while True:
+        while n_written < len(wanted) and (wanted[n_written] == n_rounds or n_touched == 0):
+            for q in range(n):
+                history[n_written, q] = block[q]
+            n_written += 1
+        if n_touched == 0 or (n_written == len(wanted) and n_written > 0):
+            break
         first_new = n_blocks
         for k in range(n_touched):
             b = touched[k]
@@ -316,20 +326,16 @@ def _refine(
                         n_touched += 1
                     n_dirty[b] += 1
         n_rounds += 1
-        while n_written < len(wanted) and wanted[n_written] == n_rounds:
-            history[n_written] = block
-            n_written += 1
-    while n_written < len(wanted):
-        history[n_written] = block
-        n_written += 1
 
 
 @kernel
-def _take_quotient(offsets: Array, ranges: Array, block: Array, start: int) -> tuple[Array, Array, Array]:
+def _take_quotient(
+    offsets: Array, ranges: Array, block: Array, n_blocks: int, start: int
+) -> tuple[Array, Array, Array]:
     """Rows of the reachable blocks and a member of each: int64[k + 1] offsets, int32[m, 3] ranges, int32[k] members."""
-    number = np.zeros(block.max() + 1, np.int32)
-    members = np.zeros(len(number) + 1, np.int32)
-    new_offsets = np.zeros(len(number) + 2, np.int64)
+    number = np.zeros(n_blocks, np.int32)
+    members = np.zeros(n_blocks + 1, np.int32)
+    new_offsets = np.zeros(n_blocks + 2, np.int64)
     new_ranges = np.empty((len(ranges), 3), np.int32)
     n_found, out = 1, 0
     if block[start] != block[0]:

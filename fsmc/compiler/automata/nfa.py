@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -87,7 +87,7 @@ def thompson(expr: Expr, *, max_states: int = MAX_NFA_STATES) -> NFA:
     [[0, 1], [0, 3], [2, 7], [3, 4], [3, 7], [6, 3]]
     """
     builder = _Builder()
-    size = builder.size(expr)
+    size = builder.measure(expr)
     if size is None:
         return NFA(_frozen(np.empty((0, 4), np.int32)), _frozen(np.empty((0, 3), np.int32)), 2)
     if size.states + 1 > max_states:
@@ -99,8 +99,7 @@ def thompson(expr: Expr, *, max_states: int = MAX_NFA_STATES) -> NFA:
     return NFA(_frozen(builder.edges), _frozen(builder.epsilons), size.states + 1, tuple(builder.guards))
 
 
-@dataclass(frozen=True, slots=True)
-class _Size:
+class _Size(NamedTuple):
     """What a fragment takes: states without its exit, rows of edges, rows of epsilons."""
 
     states: int
@@ -125,30 +124,40 @@ class _Builder:
         self._sizes: dict[int, _Size | None] = {}  # by id: trees may share nodes, and nodes hash in linear time
         self._n_edges = self._n_epsilons = 0
 
-    def size(self, expr: Expr) -> _Size | None:
-        """Size of the fragment of ``expr``, or None if it matches nothing: such branches are left out."""
-        key = id(expr)
-        if key not in self._sizes:
-            self._sizes[key] = self._measure(expr)
-        return self._sizes[key]
+    def measure(self, expr: Expr) -> _Size | None:
+        """Size of the fragment of ``expr``, or None if it matches nothing: such branches are left out.
+
+        Children first, without recursion; a node that the tree holds several times is measured once.
+        """
+        pending = [expr]
+        while pending:
+            missing = [child for child in _children(pending[-1]) if id(child) not in self._sizes]
+            if missing:
+                pending += missing
+            else:
+                node = pending.pop()
+                self._sizes[id(node)] = self._measure(node)
+        return self._sizes[id(expr)]
 
     def _measure(self, expr: Expr) -> _Size | None:
         match expr:
             case Chars(chars):
                 if not chars:
                     return None
+                if _is_ascii(chars):
+                    return _Size(1, len(chars.ranges), 0)
                 automaton = utf8_automaton(chars)
                 return _Size(automaton.n_states - 1, len(automaton.edges), 0)
             case Concat(parts):
                 total = _NOTHING
                 for part in parts:
-                    size = self.size(part)
+                    size = self._sizes[id(part)]
                     if size is None:
                         return None
                     total = total.plus(size.states, size.edges, size.epsilons)
                 return total
             case Alternate(branches):
-                sizes = [size for branch in branches if (size := self.size(branch)) is not None]
+                sizes = [size for branch in branches if (size := self._sizes[id(branch)]) is not None]
                 if len(sizes) < 2:
                     return sizes[0] if sizes else None
                 total = _Size(len(sizes), 0, 2 * len(sizes) - 1)  # a common entry; an end for each branch but the last
@@ -156,7 +165,7 @@ class _Builder:
                     total = total.plus(size.states, size.edges, size.epsilons)
                 return total
             case Repeat(body, minimum, maximum):
-                size = self.size(body)
+                size = self._sizes[id(body)]
                 if size is None:
                     return _NOTHING if minimum == 0 else None
                 if size.states == 0:
@@ -164,7 +173,7 @@ class _Builder:
                 if maximum is None:
                     return size.times(max(minimum, 1)).plus(1 + (minimum == 0), 0, 2 + (minimum == 0))
                 return size.times(minimum).plus(*_times_optional(size, maximum - minimum))
-            case Look(body, _, negated) if self.size(body) is None:
+            case Look(body, _, negated) if self._sizes[id(body)] is None:
                 return _NOTHING if negated else None
             case Look() | TextStart() | TextEnd():
                 return _Size(1, 0, 1)
@@ -174,8 +183,8 @@ class _Builder:
         self.edges = np.empty((size.edges, 4), np.int32)
         self.epsilons = np.empty((size.epsilons, 3), np.int32)
         # Single rows, the common case for literals, go through memoryviews: numpy takes five times as long for them.
-        self._edge_cells = memoryview(self.edges.reshape(-1))
-        self._epsilon_cells = memoryview(self.epsilons.reshape(-1))
+        self._edge_cells = memoryview(self.edges.reshape(-1).data)
+        self._epsilon_cells = memoryview(self.epsilons.reshape(-1).data)
 
     def emit(self, expr: Expr, base: int) -> int:
         """Write the fragment of ``expr`` (which matches something) at state ``base``; returns its exit.
@@ -217,11 +226,11 @@ class _Builder:
         self._n_epsilons += 1
 
     def _emit_class(self, chars: CharClass, base: int) -> None:
-        rows, n_states = _class_rows(chars)
-        if len(rows) == 1:
-            _, low, high, target = rows[0]
-            self._emit_edge(base, int(low), int(high), base + int(target))
+        if _is_ascii(chars):  # most characters of a pattern stand for themselves: spare them numpy's overhead
+            for low, high in chars.ranges:
+                self._emit_edge(base, low, high, base + 1)
             return
+        rows = _class_rows(chars)
         place = self.edges[self._n_edges : self._n_edges + len(rows)]
         np.add(rows, np.array([base, 0, 0, base], np.int32), out=place)
         self._n_edges += len(rows)
@@ -295,13 +304,28 @@ class _Builder:
         self._n_epsilons += count * (self._n_epsilons - first_epsilon)
 
 
+def _children(expr: Expr) -> tuple[Expr, ...]:
+    match expr:
+        case Concat(parts):
+            return parts
+        case Alternate(branches):
+            return branches
+        case Repeat(body) | Look(body):
+            return (body,)
+    return ()
+
+
 def _times_optional(size: _Size, count: int) -> tuple[int, int, int]:
     return (size.states + 1) * count, size.edges * count, (size.epsilons + 2) * count
 
 
+def _is_ascii(chars: CharClass) -> bool:
+    return chars.ranges[-1][1] < 0x80
+
+
 @lru_cache(maxsize=4096)
-def _class_rows(chars: CharClass) -> tuple[npt.NDArray[np.int32], int]:
-    """Edges of one character as a fragment at base 0 and its size: the automaton's final state, 1, becomes the exit."""
+def _class_rows(chars: CharClass) -> npt.NDArray[np.int32]:
+    """Edges of one character as a fragment at base 0: the automaton's final state, 1, becomes the exit."""
     automaton = utf8_automaton(chars)
     size = automaton.n_states - 1
     number = np.arange(-1, size, dtype=np.int32)  # old states 2, 3, … move down by one, into the gap of the final state
@@ -309,11 +333,11 @@ def _class_rows(chars: CharClass) -> tuple[npt.NDArray[np.int32], int]:
     rows = automaton.edges.copy()
     rows[:, 0] = number[rows[:, 0]]
     rows[:, 3] = number[rows[:, 3]]
-    return _frozen(rows), size
+    return _frozen(rows)
 
 
-def _frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    view = array.view()
+def _frozen(array: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+    view = array[:]
     view.flags.writeable = False
     return view
 

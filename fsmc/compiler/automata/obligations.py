@@ -12,6 +12,7 @@ implies is dropped, without which ``(?:a(?=.{0,10}b)|b|c)*`` would hold every su
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,8 @@ FALSE, TRUE = 0, 1
 EMPTY, BROKEN = 0, -1
 UNKNOWN = -2
 """Entry of a table of sets that has not been asked for yet."""
+
+_ROWS_AHEAD = 100
 
 
 class Obligations:
@@ -39,6 +42,8 @@ class Obligations:
         self._implied: dict[tuple[int, int], bool] = {}
         self._sets: list[tuple[int, ...]] = [()]
         self._numbers: dict[tuple[int, ...], int] = {(): EMPTY}
+        self._n_built = 1
+        self._conjunction = lru_cache(maxsize=None)(lambda *obligations: self.intern(obligations))
         self.alternatives: list[int] = []
         self._alternative_numbers: dict[int, int] = {}
         self.steps = np.full((64, n_symbols), UNKNOWN, np.int32)
@@ -133,15 +138,14 @@ class Obligations:
         return [a for a in distinct if not any(members[b] < members[a] for b in distinct)]
 
     def build_steps(self, number: int) -> None:
-        """Fill the row of ``steps`` of a set."""
-        columns = self._next[list(self._sets[number])].T.tolist()
-        known: dict[tuple[int, ...], int] = {}
-        row = []
-        for column in map(tuple, columns):
-            if column not in known:
-                known[column] = self.intern(column)
-            row.append(known[column])
-        self.steps[number] = row
+        """Fill the row of ``steps`` of a set, of those before it, and of some that will be asked for next."""
+        for one in range(self._n_built, max(number + 1, min(self.n_sets, self._n_built + _ROWS_AHEAD))):
+            columns = self._next[list(self._sets[one])]
+            changes = np.flatnonzero((columns[:, 1:] != columns[:, :-1]).any(axis=0)) + 1
+            starts = [0, *changes.tolist()]
+            targets = [self._conjunction(*column) for column in columns[:, starts].T.tolist()]
+            self.steps[one] = np.repeat(np.array(targets, np.int32), np.diff([*starts, self.n_symbols]))
+            self._n_built = one + 1
 
     def number_alternative(self, number: int) -> int:
         """Column of ``unions`` for a set that guards may add."""

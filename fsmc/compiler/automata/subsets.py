@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +26,8 @@ from fsmc.compiler.automata.dfa import Array
 from fsmc.compiler.automata.range_table import RangeTable
 from fsmc.compiler.errors import LimitExceeded
 from fsmc.jit import kernel
+
+_T = TypeVar("_T", bound=np.generic)
 
 READS, FINAL, ACCEPTS_ALL = 1, 2, 4
 """Marks of NFA states: it has edges; a text may end in it; every text is accepted from it."""
@@ -100,8 +103,8 @@ def construct_subsets(nfa: PlainNFA, limits: Limits) -> Subsets:
     next_edge, active = np.empty(len(nfa.edges), np.int32), np.empty(len(nfa.edges), np.int32)
     first_edge, ends = np.full(257, -1, np.int32), np.zeros(257, np.bool_)
     start_states = np.zeros(len(nfa.starts), np.int32)
-    state = np.zeros(7, np.int64)
-    state[_N_STATES] = state[_NEXT] = 1  # state 0 is the empty set, DEAD
+    state = np.zeros(6, np.int64)
+    state[_N_STATES] = 1  # state 0 is the empty set, DEAD
 
     capacity = min(1024 + n_nfa, limits.max_states + 1)
     set_offsets, hashes = np.zeros(capacity + 1, np.int64), np.zeros(capacity, np.uint64)
@@ -144,7 +147,7 @@ def _table_size(capacity: int) -> int:
     return 1 << (2 * capacity - 1).bit_length()
 
 
-def _enlarged(array: npt.NDArray[np.generic], length: int) -> npt.NDArray[np.generic]:
+def _enlarged(array: npt.NDArray[_T], length: int) -> npt.NDArray[_T]:
     larger = np.zeros((length, *array.shape[1:]), array.dtype)
     larger[: len(array)] = array
     return larger
@@ -159,7 +162,7 @@ def _count_intervals(edges: npt.NDArray[np.int32]) -> int:
     return int(starts_here[:256].sum())
 
 
-_N_STATES, _NEXT, _POOL_USED, _N_RANGES, _STAMP, _N_STARTS, _STEPS = range(7)  # indices into the kernel's state
+_N_STATES, _NEXT, _POOL_USED, _N_RANGES, _STAMP, _STEPS = range(6)  # indices into the kernel's state
 _DONE, _STATES_FULL, _POOL_FULL, _RANGES_FULL, _PAUSED = range(5)  # why the kernel returned
 _STEPS_PER_CALL = 20_000_000  # edges and states looked at between two looks at the clock: under 0.1 s
 
@@ -177,22 +180,23 @@ def _rehash(hashes: Array, n_states: int, slots: Array) -> None:
 
 @kernel
 def _close(
-    targets: Array, n_targets: int, epsilon_offsets: Array, epsilon_targets: Array, marks: Array,
+    n_targets: int, epsilon_offsets: Array, epsilon_targets: Array, marks: Array,
     seen: Array, stack: Array, members: Array, pool: Array, set_offsets: Array, hashes: Array, slots: Array,
     accepting: Array, state: Array,
 ) -> int:  # fmt: skip
-    """DFA state of the epsilon closure of ``targets``, new or old; minus a code if an array is full.
+    """DFA state of the epsilon closure of ``stack[:n_targets]``, new or old; minus a code if an array is full.
 
-    ``seen[x]`` equals the current stamp for NFA states in the closure.
+    While it runs, ``seen[x]`` equals the current stamp for the NFA states in the closure.
     """
     if state[_STAMP] >= 2147483646:  # stamps are int32
-        seen[:] = 0
+        for x in range(len(seen)):
+            seen[x] = 0
         state[_STAMP] = 0
     state[_STAMP] += 1
     stamp = state[_STAMP]
     depth = 0
     for k in range(n_targets):
-        x = targets[k]
+        x = stack[k]
         if seen[x] != stamp:
             seen[x] = stamp
             stack[depth] = x
@@ -200,8 +204,9 @@ def _close(
     n = 0
     key = np.uint64(0)
     final = False
+    steps = 0
     while depth > 0:
-        state[_STEPS] += 1
+        steps += 1
         depth -= 1
         x = stack[depth]
         mark = marks[x]
@@ -228,6 +233,7 @@ def _close(
                 seen[y] = stamp
                 stack[depth] = y
                 depth += 1
+    state[_STEPS] += steps
     if n == 0:
         return 0
 
@@ -242,7 +248,7 @@ def _close(
                     same = False
                     break
             if same:
-                return q
+                return int(q)
         i = (i + np.uint64(1)) & mask
 
     q = state[_N_STATES]
@@ -260,7 +266,7 @@ def _close(
     slots[i] = q
     state[_N_STATES] = q + 1
     state[_POOL_USED] = used + n
-    return q
+    return int(q)
 
 
 @kernel
@@ -270,113 +276,106 @@ def _construct(
     first_edge: Array, ends: Array, pool: Array, set_offsets: Array, hashes: Array, slots: Array, accepting: Array,
     range_offsets: Array, ranges: Array, state: Array,
 ) -> int:  # fmt: skip
-    """Go on with the construction until it is done, an array is full or it is time to look at the clock."""
-    target = np.zeros(1, np.int32)
-    while state[_N_STARTS] < len(starts):
-        target[0] = starts[state[_N_STARTS]]
-        q = _close(target, 1, epsilon_offsets, epsilon_targets, marks, seen, stack, members, pool, set_offsets, hashes,
-                   slots, accepting, state)  # fmt: skip
-        if q < 0:
-            return -q
-        start_states[state[_N_STARTS]] = q
-        state[_N_STARTS] += 1
+    """Go on with the construction until it is done, an array is full or it is time to look at the clock.
 
+    State 0 stands for the starts: its turn comes first, and its "ranges" are the starts instead of bytes.
+    """
     state[_STEPS] = 0
     while state[_NEXT] < state[_N_STATES]:
         if state[_STEPS] > _STEPS_PER_CALL:
             return 4  # _PAUSED
         q = state[_NEXT]
-        out = range_offsets[q]
+        out = first = range_offsets[q]
         if out + 256 > len(ranges):
             return 3  # _RANGES_FULL
-        readers = 0
-        reader = 0
+        readers, reader = 0, 0
         for k in range(set_offsets[q], set_offsets[q + 1]):
-            if marks[pool[k]] & 1:
+            if marks[pool[k]] & 1:  # READS
                 readers += 1
                 reader = pool[k]
-        full = 0
-
-        if readers == 1:  # its ranges are the state's, as they are
-            for e in range(edge_offsets[reader], edge_offsets[reader + 1]):
-                x = edges[e, 3]
-                t = known[x]
-                if t < 0:
-                    target[0] = x
-                    t = _close(target, 1, epsilon_offsets, epsilon_targets, marks, seen, stack, members, pool,
-                               set_offsets, hashes, slots, accepting, state)  # fmt: skip
-                    if t < 0:
-                        full = -t
-                        break
-                    known[x] = t
-                if t != 0:
-                    if out > range_offsets[q] and ranges[out - 1, 2] == t and ranges[out - 1, 1] == edges[e, 1] - 1:
-                        ranges[out - 1, 1] = edges[e, 2]
-                    else:
-                        ranges[out, 0] = edges[e, 1]
-                        ranges[out, 1] = edges[e, 2]
-                        ranges[out, 2] = t
-                        out += 1
-            state[_STEPS] += edge_offsets[reader + 1] - edge_offsets[reader]
-
-        elif readers > 1:
-            # Sweep over the bytes, from the first range to the last, with the list of the edges that cover the current one; the target can only change
-            # where an edge begins or the byte after one ends.
-            begin, end = 256, 0
+        # With one reader, its edges are the state's ranges. With several, sweep over the bytes and keep a list of the
+        # edges that cover the current one: the target can change only where an edge begins or the byte after one ends.
+        at, stop = edge_offsets[reader], edge_offsets[reader + 1]
+        if readers > 1:
+            at, stop = 256, 0
             for k in range(set_offsets[q], set_offsets[q + 1]):
                 x = pool[k]
+                state[_STEPS] += edge_offsets[x + 1] - edge_offsets[x]
                 for e in range(edge_offsets[x], edge_offsets[x + 1]):
-                    begin = min(begin, edges[e, 1])
-                    end = max(end, edges[e, 2] + 1)
+                    at = min(at, edges[e, 1])
+                    stop = max(stop, edges[e, 2] + 1)
                     next_edge[e] = first_edge[edges[e, 1]]
                     first_edge[edges[e, 1]] = e
                     ends[edges[e, 2] + 1] = True
-                state[_STEPS] += edge_offsets[x + 1] - edge_offsets[x]
-            n_active = 0
-            t = 0
-            for b in range(begin, end + 1):
-                if first_edge[b] < 0 and not ends[b]:
-                    continue
-                if ends[b]:
-                    ends[b] = False
+        elif q == 0:
+            at, stop = 0, len(starts)
+        elif readers == 0:
+            stop = at
+        n_active = 0
+        full = False
+        t = 0
+        while at < stop:
+            low = high = 0
+            n_targets = 1
+            if readers > 1:
+                low = at
+                if ends[at]:
+                    ends[at] = False
                     kept = 0
                     for k in range(n_active):
-                        if edges[active[k], 2] >= b:
+                        if edges[active[k], 2] >= at:
                             active[kept] = active[k]
                             kept += 1
                     n_active = kept
-                e = first_edge[b]
-                first_edge[b] = -1
+                e = first_edge[at]
+                first_edge[at] = -1
                 while e >= 0:
                     active[n_active] = e
                     n_active += 1
                     e = next_edge[e]
-                if full != 0:
-                    continue  # an array is full: only clear first_edge and ends
-                if t != 0:
-                    ranges[out - 1, 1] = b - 1
-                before = t
-                if n_active == 0:
-                    t = 0
-                elif n_active == 1 and known[edges[active[0], 3]] >= 0:
-                    t = known[edges[active[0], 3]]
-                else:
-                    for k in range(n_active):
-                        stack[k] = edges[active[k], 3]
-                    t = _close(stack, n_active, epsilon_offsets, epsilon_targets, marks, seen, stack, members, pool,
-                               set_offsets, hashes, slots, accepting, state)  # fmt: skip
-                    if t < 0:
-                        full = -t
-                        t = 0
+                at += 1
+                while at < stop and first_edge[at] < 0 and not ends[at]:
+                    at += 1
+                high = at - 1
+                n_targets = n_active
+                if full or n_active == 0:
+                    continue  # where an array is full, the rest of the sweep only clears first_edge and ends
+                for k in range(n_active):
+                    stack[k] = edges[active[k], 3]
+            elif q == 0:
+                stack[0] = starts[at]
+                at += 1
+            else:
+                low, high = edges[at, 1], edges[at, 2]
+                stack[0] = edges[at, 3]
+                at += 1
+            target = stack[0]
+            t = known[target] if n_targets == 1 else -1
+            if t < 0:
+                t = _close(n_targets, epsilon_offsets, epsilon_targets, marks, seen, stack, members, pool, set_offsets,
+                           hashes, slots, accepting, state)  # fmt: skip
+                if t < 0:
+                    full = True
+                    if readers > 1:
                         continue
-                    if n_active == 1:
-                        known[edges[active[0], 3]] = t
-                if t != 0 and t != before:
-                    ranges[out, 0] = b
+                    break
+                if n_targets == 1:
+                    known[target] = t
+            if q == 0:
+                start_states[at - 1] = t
+            elif t != 0:
+                if out > first and ranges[out - 1, 2] == t and ranges[out - 1, 1] == low - 1:
+                    ranges[out - 1, 1] = high
+                else:
+                    ranges[out, 0] = low
+                    ranges[out, 1] = high
                     ranges[out, 2] = t
                     out += 1
-        if full != 0:
-            return full
+        if readers > 1:
+            ends[stop] = False
+        if full:
+            return int(-t)
+        state[_STEPS] += 1
         range_offsets[q + 1] = out
         state[_NEXT] = q + 1
         state[_N_RANGES] = out

@@ -100,11 +100,13 @@ def dump(machine: DFA | RSM, max_states: int = MAX_DUMPED_STATES) -> str:
     edges = edges_of(machine, shown)
     width = max((len(edge.label) for edge in edges), default=0)
     digits = len(str(machine.n_states - 1))
+    marks = {state: _final_mark(machine, state) for state in shown}
+    mark_width = max(map(len, marks.values()), default=0)
     by_state: dict[int, list[Edge]] = {state: [] for state in shown}
     for edge in edges:
         by_state[edge.source].append(edge)
     for state, outgoing in by_state.items():
-        head = f"{'>' if state == machine.start else ' '}{_final_mark(machine, state):>2} {state:>{digits}}"
+        head = f"{'>' if state == machine.start else ' '}{marks[state]:>{mark_width}} {state:>{digits}}"
         cells = [f"{edge.label:<{width}}  {_destination(edge)}" for edge in outgoing] or [""]
         heads = [head, *[" " * len(head)] * (len(cells) - 1)]
         lines += [f"  {head}  {cell}".rstrip() for head, cell in zip(heads, cells, strict=True)]

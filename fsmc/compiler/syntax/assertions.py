@@ -28,7 +28,7 @@ from fsmc.compiler.syntax.expr import (
 )
 from fsmc.compiler.syntax.simplify import ANY_TEXT, alternate, concat, is_nothing, look, repeat
 
-_MAX_NEIGHBOURS = 32  # optional neighbours looked through (a?b?c?…), so that the cost stays linear
+_MAX_NEIGHBOURS = 8  # optional neighbours looked through (a?b?c?…), so that the cost stays linear
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,10 +119,11 @@ _ZERO_WIDTH = _Facts(False, True, EMPTY, EMPTY)
 
 
 class _Settler:
-    """The recursion behind ``settle``, with a memo of facts by node identity (nodes are kept alive, and often shared)."""
+    """The recursion behind ``settle``, with memos by node identity: the parser shares equal nodes, and ``_memo`` keeps them alive."""
 
     def __init__(self) -> None:
         self._memo: dict[int, tuple[Expr, _Facts]] = {}
+        self._settled: dict[tuple[int, Edge, Edge], Expr] = {}
 
     def facts(self, expr: Expr) -> _Facts:
         known = self._memo.get(id(expr))
@@ -172,6 +173,13 @@ class _Settler:
         facts = self.facts(expr)
         if not facts.asserts:
             return expr
+        key = id(expr), before, after
+        settled = self._settled.get(key)
+        if settled is None:
+            settled = self._settled[key] = self._compute_settled(expr, facts, before, after)
+        return settled
+
+    def _compute_settled(self, expr: Expr, facts: _Facts, before: Edge, after: Edge) -> Expr:
         if type(expr) is TextStart or type(expr) is TextEnd:
             edge = before if type(expr) is TextStart else after
             if not edge.boundary:
@@ -206,7 +214,7 @@ class _Settler:
         near = facts.first if expr.ahead else facts.last
         if facts.consumes and not near & edge.chars:
             return EPSILON if expr.negated else NOTHING
-        seen = type(body) is Chars and not edge.boundary and not edge.chars - body.chars
+        seen = type(body) is Chars and not edge.boundary and edge.chars.issubset(body.chars)
         if seen or not (facts.consumes or facts.asserts):
             return NOTHING if expr.negated else EPSILON
         return look(body, expr.ahead, expr.negated)

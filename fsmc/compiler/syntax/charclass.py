@@ -96,21 +96,29 @@ class CharClass:
         return CharClass(tuple(_without_surrogates(gaps)))
 
     def __or__(self, other: CharClass) -> CharClass:
-        return CharClass.from_ranges(self.ranges + other.ranges)
+        if not other.ranges or self.ranges == other.ranges:
+            return self
+        return CharClass.from_ranges(self.ranges + other.ranges) if self.ranges else other
 
     def __and__(self, other: CharClass) -> CharClass:
+        few, many = sorted((self.ranges, other.ranges), key=len)
         common: list[Range] = []
-        i = j = 0
-        while i < len(self.ranges) and j < len(other.ranges):
-            (low_a, high_a), (low_b, high_b) = self.ranges[i], other.ranges[j]
-            low, high = max(low_a, low_b), min(high_a, high_b)
-            if low <= high:
-                common.append((low, high))
-            if high_a < high_b:
-                i += 1
-            else:
-                j += 1
+        for low, high in few:  # a letter and \w, with its 734 ranges, is the usual case: so find, not merge
+            index = bisect_right(many, (low, -1))
+            if index and many[index - 1][1] >= low:
+                index -= 1
+            while index < len(many) and many[index][0] <= high:
+                common.append((max(low, many[index][0]), min(high, many[index][1])))
+                index += 1
         return CharClass(tuple(common))
+
+    def issubset(self, other: CharClass) -> bool:
+        """Whether every character of this class is in ``other``."""
+        for low, high in self.ranges:
+            index = bisect_right(other.ranges, (low, MAX_CODE_POINT)) - 1
+            if index < 0 or other.ranges[index][1] < high:
+                return False
+        return True
 
     def __sub__(self, other: CharClass) -> CharClass:
         return self & ~other

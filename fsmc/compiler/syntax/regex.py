@@ -30,6 +30,8 @@ _PLAIN = re.compile(r"[^\\^$.|?*+()\[{]+")
 _PLAIN_VERBOSE = re.compile(r"[^\\^$.|?*+()\[{# \t\n\r\v\f]+")
 _VERBOSE_FILLER = re.compile(r"(?:[ \t\n\r\v\f]+|#[^\n]*\n?)+")
 _BOUNDS = re.compile(r"\{([0-9]*)(,?)([0-9]*)\}")
+_ATOM = re.compile(r"\\[^0-9]|\[\^?\]?(?:[^\]\\]|\\.)*\]|[.^$]", re.S)
+_ANCHORS = {"^", "$", r"\b", r"\B", r"\A", r"\Z"}
 _MAX_REPEAT = 2**31 - 1
 
 _SUPPORTED_FLAGS = re.I | re.M | re.S | re.X | re.A | re.U
@@ -91,8 +93,11 @@ def parse_regex(
         verbose=bool(flags & re.X),
         ascii=bool(flags & re.A),
     )
-    body = _Parser(pattern, mode, max_depth).parse()
-    return search(body) if flavor == "ecma" else settle(body)
+    parser = _Parser(pattern, mode, max_depth)
+    body = parser.parse()
+    if flavor == "ecma":
+        return search(body)
+    return settle(body) if parser.asserts else body
 
 
 @dataclass(slots=True)
@@ -107,25 +112,19 @@ class _Group:
     repeatable: str = "nothing"  # what a quantifier would find now: "nothing", an "item", or a "repeat"
 
 
-class _Literals(dict[str, Expr]):
-    """The node of a character, made once per mode: a pattern of a megabyte has few different characters."""
-
-    def __init__(self, mode: Mode) -> None:
-        self.mode = mode
-
-    def __missing__(self, character: str) -> Expr:
-        node = self[character] = Chars(self.mode.fold(CharClass.of(character)))
-        return node
-
-
 class _Parser:
+    """One pass over the pattern. Literals, classes and anchors that are read alike share one node, so that whatever
+    follows can remember by identity: a pattern of a megabyte has few different ones."""
+
     def __init__(self, pattern: str, mode: Mode, max_depth: int) -> None:
-        self.pattern, self.mode, self.max_depth = pattern, mode, max_depth
+        self.pattern, self.max_depth = pattern, max_depth
         self.position = 0
         self.group = _Group(0, mode, lambda body: body)
         self.outer: list[_Group] = []
         self.names: set[str] = set()
-        self.literals: dict[Mode, _Literals] = {}
+        self.asserts = False  # an anchor or a look was read
+        self.nodes: dict[Mode, tuple[dict[str, Expr], dict[str, Expr]]] = {}
+        self._enter(mode)
 
     def parse(self) -> Expr:
         pattern = self.pattern
@@ -137,64 +136,80 @@ class _Parser:
                     continue
             plain = (_PLAIN_VERBOSE if self.mode.verbose else _PLAIN).match(pattern, self.position)
             if plain:
-                self._add_literals(plain[0])
                 self.position = plain.end()
+                self._add_literals(plain[0])
             else:
-                self._read_special(pattern[self.position])
+                self._read_special(self.position, pattern[self.position])
         if self.outer:
             span = (self.group.start, self.group.start + 1)
             raise PatternSyntaxError("the group has no closing )", pattern, span, r"write \( for the character itself")
         return self._close_branches(self.group)
 
-    def _add_literals(self, characters: str) -> None:
-        literals = self.literals.get(self.mode)
-        if literals is None:
-            literals = self.literals[self.mode] = _Literals(self.mode)
-        self.group.parts.extend(map(literals.__getitem__, characters))
-        self.group.repeatable = "item"
+    def _enter(self, mode: Mode) -> None:
+        self.mode = mode
+        self.literals, self.atoms = self.nodes.setdefault(mode, ({}, {}))
 
     def _add(self, expr: Expr, repeatable: str = "item") -> None:
         self.group.parts.append(expr)
         self.group.repeatable = repeatable
 
-    def _read_special(self, character: str) -> None:
-        start = self.position
-        self.position = start + 1
-        if character == "\\":
-            self._read_escape(start)
-        elif character == "[":
-            chars, self.position = read_class(self.pattern, start, self.mode)
-            self._add(Chars(chars))
+    def _add_literals(self, characters: str) -> None:
+        for character in set(characters) - self.literals.keys():
+            self.literals[character] = Chars(self.mode.fold(CharClass.of(character)))
+        self.group.parts.extend(map(self.literals.__getitem__, characters))
+        self.group.repeatable = "item"
+
+    def _read_special(self, start: int, character: str) -> None:
+        if character in "\\[.^$":
+            self._read_atom(start)
         elif character == "(":
             self._open_group(start)
         elif character == ")":
             self._close_group(start)
         elif character == "|":
+            self.position += 1
             self.group.branches.append(concat(self.group.parts))
             self.group.parts, self.group.repeatable = [], "nothing"
-        elif character == ".":
-            self._add(Chars(self.mode.dot()))
-        elif character == "^":
-            self._add(self.mode.line_start(), repeatable="nothing")
-        elif character == "$":
-            self._add(self.mode.line_end(), repeatable="nothing")
         else:
             self._read_quantifier(start, character)
 
-    def _read_escape(self, start: int) -> None:
+    def _read_atom(self, start: int) -> None:
+        source = _ATOM.match(self.pattern, start)
+        node = self.atoms.get(source[0]) if source else None
+        if source and node is not None:
+            self.position = source.end()
+        else:
+            node = self._make_atom(start, self.pattern[start])
+            if source and self.position == source.end():  # else it reads on behind what _ATOM saw: \x41
+                self.atoms[source[0]] = node
+        if source and source[0] in _ANCHORS:
+            self.asserts = True
+            self._add(node, repeatable="nothing")
+        else:
+            self._add(node)
+
+    def _make_atom(self, start: int, character: str) -> Expr:
+        self.position = start + 1
+        if character == ".":
+            return Chars(self.mode.dot())
+        if character == "^":
+            return self.mode.line_start()
+        if character == "$":
+            return self.mode.line_end()
+        if character == "[":
+            chars, self.position = read_class(self.pattern, start, self.mode)
+            return Chars(chars)
         meaning, self.position = read_escape(self.pattern, start, self.mode, in_class=False)
         if isinstance(meaning, CharClass):
-            self._add(Chars(meaning))
-        elif isinstance(meaning, str):
+            return Chars(meaning)
+        if isinstance(meaning, str):
             if meaning in "AZ":
-                self._add(TextStart() if meaning == "A" else TextEnd(), repeatable="nothing")
-            else:
-                self._add(self.mode.word_boundary(negated=meaning == "B"), repeatable="nothing")
-        elif 0xD800 <= meaning <= 0xDFFF:
+                return TextStart() if meaning == "A" else TextEnd()
+            return self.mode.word_boundary(negated=meaning == "B")
+        if 0xD800 <= meaning <= 0xDFFF:
             span = (start, self.position)
             raise UnsupportedPatternError("a lone surrogate matches no text", self.pattern, span, SURROGATE_HINT)
-        else:
-            self._add_literals(chr(meaning))
+        return Chars(self.mode.fold(CharClass.of(chr(meaning))))
 
     def _open_group(self, start: int) -> None:
         opened = read_group_start(self.pattern, start, self.mode, self.names)
@@ -209,11 +224,12 @@ class _Parser:
                     (start, opened.end),
                     "for a part of it, write (?i:…)",
                 )
-            self.mode = opened.mode
+            self._enter(opened.mode)
             return
         self.outer.append(self.group)
         self.group = _Group(start, self.mode, _closer(opened))
-        self.mode = opened.mode
+        self.asserts = self.asserts or opened.kind != "group"
+        self._enter(opened.mode)
         if len(self.outer) > self.max_depth:
             raise LimitExceeded(
                 "max_depth",
@@ -228,7 +244,8 @@ class _Parser:
             raise PatternSyntaxError("this ) closes no group", self.pattern, (start, start + 1), hint)
         group = self.group
         self.group = self.outer.pop()
-        self.mode = group.outer_mode
+        self._enter(group.outer_mode)
+        self.position = start + 1
         self._add(group.close(self._close_branches(group)))
 
     @staticmethod
@@ -243,6 +260,7 @@ class _Parser:
         if character == "{":
             bounds = _BOUNDS.match(pattern, start)
             if not bounds or bounds[0] == "{}":  # like re, and like browsers: a brace that is no quantifier is literal
+                self.position += 1
                 self._add_literals("{")
                 return
             self.position = bounds.end()
@@ -254,6 +272,7 @@ class _Parser:
             if maximum is not None and maximum < minimum:
                 raise PatternSyntaxError("the repeat bounds are reversed", pattern, bounds.span())
         else:
+            self.position += 1
             minimum, maximum = {"*": (0, None), "+": (1, None), "?": (0, 1)}[character]
         span = (start, self.position)
         if self.group.repeatable == "nothing":

@@ -65,10 +65,10 @@ def repeat(body: Expr, minimum: int, maximum: int | None) -> Expr:
     >>> repeat(repeat(a, 0, 1), 0, None) == Repeat(a, 0, None)
     True
     """
-    if maximum == 0 or (minimum == 0 and is_nothing(body)) or body == EPSILON:
+    if maximum == 0 or body == EPSILON:
         return EPSILON
     if is_nothing(body):
-        return NOTHING
+        return NOTHING if minimum else EPSILON
     if type(body) is Look:  # it holds or not, however often it is asked
         return body if minimum else EPSILON
     if type(body) is Repeat and body.minimum <= 1 and (body.maximum is None or (body.minimum, body.maximum) == (0, 1)):

@@ -13,9 +13,12 @@ costs a walk.
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import numpy.typing as npt
 
+from fsmc.compiler.automata.dfa import Array
 from fsmc.jit import kernel
 
 ILL_FORMED = 255
@@ -47,30 +50,9 @@ def _byte_groups() -> npt.NDArray[np.int64]:
     letters_and_digits = [b"0123456789", b"ABCDEF", b"GHIJKLMNOPQRSTUVWXYZ", b"abcdef", b"ghijklmnopqrstuvwxyz"]
     alone = b" \t\n\r!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
     # Lead bytes are cut where scripts, and so the usual classes, change: Latin-1 (C2, C3), Latin letters (C4-C9),
-    # combining marks (CC-CD), Greek, Cyrillic, ..., the white space of E1, E2 and E3, the ideographs (E4-E9), four bytes.
-    cuts = [
-        0xC2,
-        0xC3,
-        0xC4,
-        0xCA,
-        0xCC,
-        0xCE,
-        0xD0,
-        0xD2,
-        0xD5,
-        0xD8,
-        0xDC,
-        0xE0,
-        0xE1,
-        0xE2,
-        0xE3,
-        0xE4,
-        0xEA,
-        0xEE,
-        0xF0,
-        0xF5,
-    ]
-    leads = [bytes(range(low, high)) for low, high in zip(cuts, cuts[1:], strict=False)]
+    # combining marks (CC-CD), Greek, Cyrillic, ..., the white space of E1, E2 and E3, ideographs and nothing else (E5-E8).
+    cuts = [*b"\xc2\xc3\xc4\xca\xcc\xce\xd0\xd2\xd8\xdc\xe0\xe1\xe2\xe3\xe4\xe5\xe9\xea\xee\xf0\xf5"]
+    leads = [bytes(range(low, high)) for low, high in pairwise(cuts)]
     controls = bytes(b for b in [*range(0x20), 0x7F] if b not in alone)
     groups = [*letters_and_digits, *(bytes([b]) for b in alone), controls, *leads]
     bits = np.full(256, 1 << len(groups), np.int64)
@@ -116,7 +98,7 @@ def loop_groups(delta: npt.NDArray[np.int32], byte_class: npt.NDArray[np.uint8])
 
 
 @kernel
-def _groups_below(byte, parent, decoder, groups):  # type: ignore[no-untyped-def]
+def _groups_below(byte: Array, parent: Array, decoder: Array, groups: Array) -> None:
     """``decoder`` is scratch: the UTF-8 state after each node. Children come after parents, so the second loop runs back."""
     ill_formed = np.zeros(len(byte), np.bool_)
     for node in range(len(byte)):
@@ -142,7 +124,7 @@ def _groups_below(byte, parent, decoder, groups):  # type: ignore[no-untyped-def
 
 
 @kernel
-def _returns(delta, byte_class, state, lead, todo):  # type: ignore[no-untyped-def]
+def _returns(delta: Array, byte_class: Array, state: int, lead: int, todo: Array) -> bool:
     """Whether every well-formed character that begins with ``lead`` leads from ``state`` back to it."""
     todo[0, 0] = UTF8_STEPS[0, lead]
     todo[0, 1] = delta[state, byte_class[lead]]
@@ -173,7 +155,7 @@ def _returns(delta, byte_class, state, lead, todo):  # type: ignore[no-untyped-d
 
 
 @kernel
-def _loop_groups(delta, byte_class, ascii_classes, todo, loops):  # type: ignore[no-untyped-def]
+def _loop_groups(delta: Array, byte_class: Array, ascii_classes: Array, todo: Array, loops: Array) -> None:
     for state in range(1, len(delta)):
         loops_somewhere = False
         for c in ascii_classes:
@@ -189,4 +171,4 @@ def _loop_groups(delta, byte_class, ascii_classes, todo, loops):  # type: ignore
         for lead in range(0xC2, 0xF5):
             if leaves & BYTE_GROUP[lead] == 0 and not _returns(delta, byte_class, state, lead, todo):
                 leaves |= BYTE_GROUP[lead]
-        loops[state] = (2 * NO_CHARACTER - 1) & ~leaves
+        loops[state] = (NO_CHARACTER - 1) & ~leaves

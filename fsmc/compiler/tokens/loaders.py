@@ -18,7 +18,7 @@ from fsmc.compiler.tokens.tiktoken_files import (
     read_tiktoken,
     read_tiktoken_encoding,
 )
-from fsmc.compiler.tokens.token_table import TokenTable
+from fsmc.compiler.tokens.token_table import TokenTable, checked_id
 from fsmc.compiler.tokens.tokenizer_json import (
     is_tokenizer_json,
     parse_tokenizer_json,
@@ -52,7 +52,10 @@ def read_path(
     table = _read_bytes(raw, str(file))
     if special_tokens:
         add_special_tokens(table, special_tokens, str(file))
-    table.eos = set(eos_token_ids) if eos_token_ids is not None else table.eos | eos_beside(file.parent, table)
+    if eos_token_ids is not None:
+        table.eos = set(eos_token_ids)
+    else:
+        table.eos |= _generation_eos(file.parent) | _tokenizer_eos(file.parent, table)
     return table
 
 
@@ -61,7 +64,7 @@ def read_tokenizer(tokenizer: Any, eos_token_ids: Iterable[int] | None = None) -
 
     Understood are transformers' tokenizers (fast, SentencePiece, byte-level in Python, Mistral's), tokenizers.Tokenizer
     and tiktoken.Encoding. The EOS ids are the tokenizer's own and, where it was loaded from a folder, those that the
-    folder's generation_config.json names; ``eos_token_ids`` replaces them.
+    folder's generation_config.json (or config.json) names; ``eos_token_ids`` replaces them.
     """
     where = type(tokenizer).__name__
     table = _read_object(tokenizer, where)
@@ -72,35 +75,36 @@ def read_tokenizer(tokenizer: Any, eos_token_ids: Iterable[int] | None = None) -
     table.eos |= set() if own is None else {own}
     folder = getattr(tokenizer, "name_or_path", "")
     if folder and os.path.isdir(folder):
-        table.eos |= eos_beside(Path(folder), table)
+        table.eos |= _generation_eos(Path(folder))
     return table
 
 
-def eos_beside(folder: Path, table: TokenTable) -> set[int]:
-    """The EOS ids named by a model's other files: where generation stops, and the tokenizer's own end of text.
+def _generation_eos(folder: Path) -> set[int]:
+    """Where generation stops, by the model's own files; for chat models these are several ids.
 
-    generation_config.json rules what a model stops at (chat models: several ids); config.json only where it is missing,
-    as in transformers. tokenizer_config.json and special_tokens_map.json name the token by its text.
+    config.json is asked only where there is no generation_config.json, as in transformers.
     """
-    eos: set[int] = set()
-    generation, config = _read_config(folder / "generation_config.json"), _read_config(folder / "config.json")
-    listed = generation.get("eos_token_id") if generation else config.get("eos_token_id")
-    if listed is None and not generation and isinstance(config.get("text_config"), dict):
+    config = _read_config(folder / "generation_config.json") or _read_config(folder / "config.json")
+    listed = config.get("eos_token_id")
+    if listed is None and isinstance(config.get("text_config"), dict):
         listed = config["text_config"].get("eos_token_id")  # models of several modalities
-    for token_id in listed if isinstance(listed, list) else [listed]:
-        if token_id is not None:
-            if not isinstance(token_id, int) or token_id < 0:
-                raise VocabularyError(f"{folder}: eos_token_id {token_id!r} is not a token id (or a list of them)")
-            eos.add(token_id)
+    ids = [token_id for token_id in (listed if isinstance(listed, list) else [listed]) if token_id is not None]
+    return {checked_id(token_id, f"{folder}, eos_token_id") for token_id in ids}
+
+
+def _tokenizer_eos(folder: Path, table: TokenTable) -> set[int]:
+    """The end of text that the tokenizer's files name, by its text."""
+    eos: set[int] = set()
     for name in ("tokenizer_config.json", "special_tokens_map.json"):
         token = _read_config(folder / name).get("eos_token")
         content = token.get("content") if isinstance(token, dict) else token
-        if content is not None:
-            if content not in table.names:
-                raise VocabularyError(
-                    f"{folder / name}: eos_token {content!r} is not in the vocabulary; pass eos_token_ids to override"
-                )
-            eos.add(table.names[content])
+        if content is None:
+            continue
+        if not isinstance(content, str) or content not in table.names:
+            raise VocabularyError(
+                f"{folder / name}: eos_token {content!r} is not in the vocabulary; pass eos_token_ids to override"
+            )
+        eos.add(table.names[content])
     return eos
 
 

@@ -1,9 +1,10 @@
-"""What a stored mask row is: the allowed token ids, the forbidden ones, or bits, whichever is smallest.
+"""What a stored mask row is: the allowed token ids, or the forbidden ones, or bits.
 
 While a trie is walked a row is bits over *ranks* (places in ``TokenTrie.token_ids``), where a subtree is one range. To
 keep it, it is *packed* into ids: most rows of most machines allow a handful of tokens, or (inside a string) all but a
-handful, and only what lies between needs a bit for each token. A packed row is *expanded* into the int32 words of a
-mask when it is used: 0.7 µs for the words and about a nanosecond for each id.
+handful, and only what lies between needs a bit for each token. Ids are used up to a quarter of the words of a mask row,
+1,002 ids for 128,256 tokens: up to there they are a quarter of the size or less, and as quick to *expand* into the
+words of a mask as those are to copy (about a microsecond).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from fsmc.compiler.automata.dfa import Array
 from fsmc.jit import kernel
 
 ALLOWED, FORBIDDEN, BITS = 0, 1, 2
@@ -26,87 +28,101 @@ def n_mask_words(vocab_size: int) -> int:
     return (vocab_size + 31) // 32
 
 
-def pack_row(
-    rank_row: npt.NDArray[np.int32], token_ids: npt.NDArray[np.int32], n_words: int
-) -> tuple[int, npt.NDArray[np.int32]]:
+def max_packed_ids(n_words: int) -> int:
+    """The most ids that a row of ``n_words`` words is packed into; with more it stays bits."""
+    return n_words // 4
+
+
+def pack_row(rank_row: npt.NDArray[np.int32], token_ids: npt.NDArray[np.int32], n_words: int) -> tuple[int, Array]:
     """Pack a row of rank bits: its kind, and its ids or words (int32).
 
-    rank_row: int32[at least ceil(n_tokens / 32)], bit ``r`` for the token ``token_ids[r]``; ``n_words``: of a mask row.
+    rank_row: int32[ceil(n_tokens / 32)], bit ``r`` for the token ``token_ids[r]``; ``n_words``: of a mask row.
     Ids come in the order of ranks, that is of the tokens' bytes.
 
-    >>> pack_row(np.array([0b010], np.int32), np.array([7, 5, 6], np.int32), 1)
+    >>> pack_row(np.array([0b010], np.int32), np.array([7, 5, 6], np.int32), 4)
     (0, array([5], dtype=int32))
     """
     packed = np.empty(n_words, np.int32)
-    kind, n = _pack_row(rank_row, token_ids, packed)
-    return kind, packed[:n].copy()
+    kind, size = _pack_row(rank_row, token_ids, max_packed_ids(n_words), packed)
+    row = packed[:size].copy()
+    row.setflags(write=False)
+    return kind, row
 
 
-def expand_row(
-    kind: int, packed: npt.NDArray[np.int32], all_tokens: npt.NDArray[np.int32], out: npt.NDArray[np.int32]
-) -> None:
+def expand_row(kind: int, packed: Array, all_tokens: npt.NDArray[np.int32], out: npt.NDArray[np.int32]) -> None:
     """Write a packed row into ``out`` (int32[at least n_words], whatever it held before; words beyond become 0).
 
-    >>> out = np.full(1, -1, np.int32)
-    >>> expand_row(FORBIDDEN, np.array([5], np.int32), np.array([0b11100000], np.int32), out); bin(out[0])
+    all_tokens: int32[n_words], every token with bytes, as in `TokenTrie`.
+
+    >>> trie_tokens, out = np.array([0b11100000], np.int32), np.full(1, -1, np.int32)
+    >>> expand_row(FORBIDDEN, np.array([5], np.int32), trie_tokens, out); bin(out[0])
     '0b11000000'
     """
     _expand_row(kind, packed, all_tokens, out)
 
 
 @kernel
-def _count_bits(word):  # type: ignore[no-untyped-def]
+def _count_bits(word: int) -> int:
     """Bits set in an int32 (the pattern that LLVM turns into one POPCNT)."""
     x = np.int64(word) & 0xFFFFFFFF
     x -= (x >> 1) & 0x55555555
     x = (x & 0x33333333) + ((x >> 2) & 0x33333333)
     x = (x + (x >> 4)) & 0x0F0F0F0F
-    return ((x * 0x01010101) >> 24) & 0xFF
+    return int((x * 0x01010101) >> 24 & 0xFF)
 
 
 @kernel
-def _pack_row(rank_row, token_ids, packed):  # type: ignore[no-untyped-def]
-    n_words = len(packed)
-    n_tokens = len(token_ids)
-    n_allowed = 0
-    for w in range((n_tokens + 31) >> 5):
+def _pack_row(rank_row: Array, token_ids: Array, max_ids: int, packed: Array) -> tuple[int, int]:
+    """Fill ``packed`` (int32[n_words]); returns kind and size."""
+    n_tokens, n_allowed = len(token_ids), 0
+    for w in range(len(rank_row)):
         n_allowed += _count_bits(rank_row[w])
-    kind = ALLOWED if n_allowed < n_words else FORBIDDEN if n_tokens - n_allowed < n_words else BITS
+    kind = ALLOWED if n_allowed <= max_ids else FORBIDDEN if n_tokens - n_allowed <= max_ids else BITS
     if kind == BITS:
-        for w in range(n_words):
+        for w in range(len(packed)):
             packed[w] = 0
-    n = 0
-    for w in range((n_tokens + 31) >> 5):
+    size = 0
+    for w in range(len(rank_row)):
         bits = np.int64(rank_row[w]) & 0xFFFFFFFF
         if kind == FORBIDDEN:
             bits ^= 0xFFFFFFFF
         if bits == 0:
             continue
-        for r in range(w << 5, min((w << 5) + 32, n_tokens)):
-            if bits >> (r & 31) & 1:
-                token = token_ids[r]
+        for rank in range(w << 5, min((w + 1) << 5, n_tokens)):
+            if bits >> (rank & 31) & 1:
+                token = token_ids[rank]
                 if kind == BITS:
-                    packed[token >> 5] |= np.int64(1) << (token & 31)
+                    packed[token >> 5] |= np.int32(1) << np.int32(token & 31)
                 else:
-                    packed[n] = token
-                    n += 1
-    return kind, n_words if kind == BITS else n
+                    packed[size] = token
+                    size += 1
+    return kind, len(packed) if kind == BITS else size
 
 
 @kernel
-def _expand_row(kind, packed, all_tokens, out):  # type: ignore[no-untyped-def]
+def _expand_row(kind: int, packed: Array, all_tokens: Array, out: Array) -> None:
+    n_words = len(all_tokens)
     if kind == BITS:
-        for w in range(len(packed)):
+        for w in range(n_words):
             out[w] = packed[w]
     elif kind == FORBIDDEN:
-        for w in range(len(all_tokens)):
+        for w in range(n_words):
             out[w] = all_tokens[w]
         for i in range(len(packed)):
-            out[packed[i] >> 5] &= ~(np.int64(1) << (packed[i] & 31))
+            out[packed[i] >> 5] &= ~(np.int32(1) << np.int32(packed[i] & 31))
     else:
-        for w in range(len(all_tokens)):
+        for w in range(n_words):
             out[w] = 0
         for i in range(len(packed)):
-            out[packed[i] >> 5] |= np.int64(1) << (packed[i] & 31)
-    for w in range(len(all_tokens), len(out)):
+            out[packed[i] >> 5] |= np.int32(1) << np.int32(packed[i] & 31)
+    for w in range(n_words, len(out)):
         out[w] = 0
+
+
+@kernel
+def copy_row(
+    row_of_state: Array, row_kind: Array, row_start: Array, packed: Array, all_tokens: Array, state: int, out: Array
+) -> None:
+    """Expand the row of a state of a `TokenIndex`, in one call: with so many arrays that costs as much as the copy."""
+    row = row_of_state[state]
+    _expand_row(row_kind[row], packed[row_start[row] : row_start[row + 1]], all_tokens, out)

@@ -22,9 +22,8 @@ from fsmc.compiler.tokens.difference import (
     order_along_splits,
     ranks_to_ids,
 )
-from fsmc.compiler.tokens.mask_rows import ALLOWED, BITS, FORBIDDEN, n_mask_words
+from fsmc.compiler.tokens.mask_rows import ALLOWED, BITS, FORBIDDEN, copy_row, max_packed_ids, n_mask_words
 from fsmc.compiler.tokens.trie import TokenTrie
-from fsmc.jit import kernel
 
 _STATES_PER_CALL = 1024  # between two reports of progress (and two chances to interrupt): at worst a second or so
 
@@ -69,7 +68,7 @@ class TokenIndex:
 
         ``stack`` is there for the same signature as `LazyMasks.copy_row`: a DFA has no return stack.
         """
-        _copy_row(self.row_of_state, self.row_kind, self.row_start, self.packed, self.all_tokens, state, out)
+        copy_row(self.row_of_state, self.row_kind, self.row_start, self.packed, self.all_tokens, state, out)
 
     def allowed_token_ids(self, state: int) -> npt.NDArray[np.int32]:
         """The ids of the tokens that ``state`` allows, ascending (int32)."""
@@ -132,7 +131,7 @@ class TokenIndex:
             return "a row of bits has the wrong length"
         is_words = np.repeat(self.row_kind == BITS, sizes)
         ids, words = self.packed[~is_words], self.packed[is_words].reshape(-1, n_words)
-        if len(ids) and not (0 <= ids.min() and ids.max() < vocab_size):
+        if len(ids) and (ids.min() < 0 or ids.max() >= vocab_size):
             return "a token id is past the vocabulary's size"
         if (self.all_tokens[ids >> 5] >> (ids & 31) & 1 == 0).any() or (words & ~self.all_tokens).any():
             return "a row allows a token without bytes"
@@ -171,13 +170,13 @@ def build_index(
     cursor = np.zeros(CURSOR_SIZE, np.int64)
     cursor[PREVIOUS_ROW] = -1
     row = np.zeros((trie.n_tokens + 31) // 32, np.int32)
-    digest, path = np.zeros(3, np.int64), np.empty((trie.height + 1, 2), np.int32)
+    digest, path = np.zeros(3, np.int64), np.zeros((trie.height + 1, 3), np.int32)
     loops = loop_groups(dfa.delta, dfa.byte_class)
     while True:
         index_rows(
             dfa.delta, dfa.byte_class, loops, history,
             trie.byte, trie.depth, trie.end, trie.token_start, trie.first, trie.groups, trie.level,
-            order, trie.n_tokens, n_words, row, digest, path,
+            order, trie.n_tokens, n_words, max_packed_ids(n_words), row, digest, path,
             table, row_hash, row_kind, row_start, stored, row_of, cursor, _STATES_PER_CALL,
         )  # fmt: skip
         done = int(cursor[NEXT])
@@ -208,27 +207,3 @@ def _check_memory(needed: int, max_bytes: int) -> None:
         raise LimitExceeded(
             "max_bytes", max_bytes, needed, "raise the limit, simplify the pattern, or use masks computed when met"
         )
-
-
-@kernel
-def _copy_row(row_of_state, row_kind, row_start, packed, all_tokens, state, out):  # type: ignore[no-untyped-def]
-    """As `mask_rows.expand_row`, in one call from state to mask: a call with these arrays costs as much as the copy."""
-    row = row_of_state[state]
-    kind = row_kind[row]
-    start, end = row_start[row], row_start[row + 1]
-    n_words = len(all_tokens)
-    if kind == BITS:
-        for w in range(n_words):
-            out[w] = packed[start + w]
-    elif kind == FORBIDDEN:
-        for w in range(n_words):
-            out[w] = all_tokens[w]
-        for i in range(start, end):
-            out[packed[i] >> 5] &= ~(np.int64(1) << (packed[i] & 31))
-    else:
-        for w in range(n_words):
-            out[w] = 0
-        for i in range(start, end):
-            out[packed[i] >> 5] |= np.int64(1) << (packed[i] & 31)
-    for w in range(n_words, len(out)):
-        out[w] = 0

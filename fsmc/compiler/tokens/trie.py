@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from fsmc.compiler.automata.dfa import Array
 from fsmc.compiler.tokens.byte_groups import groups_below
 from fsmc.jit import kernel
 
@@ -147,7 +148,7 @@ def _rounds(height: int) -> npt.NDArray[np.int32]:
 
 
 @kernel
-def _sort_tokens(data, offsets, ids, scratch, keys, stack):  # type: ignore[no-untyped-def]
+def _sort_tokens(data: Array, offsets: Array, ids: Array, scratch: Array, keys: Array, stack: Array) -> None:
     """Sort token ids by their bytes, in place: radix sort by the most significant byte, small groups by insertion.
 
     ``stack`` holds groups (from, to, length of the common prefix) of ``ids`` still to sort. They are disjoint and
@@ -196,7 +197,7 @@ def _sort_tokens(data, offsets, ids, scratch, keys, stack):  # type: ignore[no-u
 
 
 @kernel
-def _shared_prefixes(data, offsets, ids, shared):  # type: ignore[no-untyped-def]
+def _shared_prefixes(data: Array, offsets: Array, ids: Array, shared: Array) -> int:
     """How many bytes each sorted token shares with the one before. Returns the number of trie nodes, the bytes not shared."""
     n_nodes = 0
     before, before_end = 0, 0
@@ -213,7 +214,10 @@ def _shared_prefixes(data, offsets, ids, shared):  # type: ignore[no-untyped-def
 
 
 @kernel
-def _nodes(data, offsets, ids, shared, path, byte, depth, end, parent, token_start):  # type: ignore[no-untyped-def]
+def _nodes(
+    data: Array, offsets: Array, ids: Array, shared: Array, path: Array,
+    byte: Array, depth: Array, end: Array, parent: Array, token_start: Array,
+) -> None:  # fmt: skip
     """Write the trie of sorted tokens: each adds the nodes past what it shares with the one before."""
     n_nodes = 0
     deepest = 0  # path[d] is the open node of depth d
@@ -235,7 +239,7 @@ def _nodes(data, offsets, ids, shared, path, byte, depth, end, parent, token_sta
 
 
 @kernel
-def _longest_below(parent, below):  # type: ignore[no-untyped-def]
+def _longest_below(parent: Array, below: Array) -> None:
     """The number of bytes on the longest way down from each node (``below`` comes as zeros)."""
     for node in range(len(parent) - 1, -1, -1):
         if parent[node] >= 0:

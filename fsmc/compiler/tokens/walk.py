@@ -12,6 +12,7 @@ import threading
 import numpy as np
 import numpy.typing as npt
 
+from fsmc.compiler.automata.dfa import Array
 from fsmc.compiler.automata.rsm import CALL, EXIT, RSM
 from fsmc.compiler.errors import LimitExceeded
 from fsmc.compiler.tokens.trie import TokenTrie
@@ -64,7 +65,7 @@ class ReturnStacks:
             return state, stack, n_consumed
         with self._lock:
             self._reserve(len(data))  # a byte pushes at most one frame
-            return _advance(  # type: ignore[no-any-return]
+            return _advance(
                 machine.delta, machine.byte_class, machine.actions, machine.returns,
                 self.parent, self.frame, self._table, self._count,
                 state, stack, data,
@@ -112,24 +113,24 @@ def fill(
 
 
 @kernel
-def _push(parent, frame, table, count, stack, new_frame):  # type: ignore[no-untyped-def]
+def _push(parent: Array, frame: Array, table: Array, count: Array, stack: int, new_frame: int) -> int:
     """The node of ``new_frame`` on ``stack``, made if it is new (there must be room)."""
     mixed = (np.int64(stack) << 32 ^ np.int64(new_frame)) * np.int64(0x1E3779B97F4A7C15)
     slot = (mixed >> 32) & (len(table) - 1)
     while table[slot] != _NO_NODE:
         node = table[slot]
         if parent[node] == stack and frame[node] == new_frame:
-            return node
+            return int(node)
         slot = (slot + 1) & (len(table) - 1)
     node = np.int32(count[0])
     parent[node], frame[node] = stack, new_frame
     table[slot] = node
     count[0] += 1
-    return node
+    return int(node)
 
 
 @kernel
-def _advance_regular(delta, byte_class, state, data):  # type: ignore[no-untyped-def]
+def _advance_regular(delta: Array, byte_class: Array, state: int, data: Array) -> tuple[int, int]:
     for i in range(len(data)):
         target = delta[state, byte_class[data[i]]]
         if target == 0:
@@ -139,7 +140,11 @@ def _advance_regular(delta, byte_class, state, data):  # type: ignore[no-untyped
 
 
 @kernel
-def _advance(delta, byte_class, actions, returns, parent, frame, table, count, state, stack, data):  # type: ignore[no-untyped-def]
+def _advance(
+    delta: Array, byte_class: Array, actions: Array, returns: Array,
+    parent: Array, frame: Array, table: Array, count: Array,
+    state: int, stack: int, data: Array,
+) -> tuple[int, int, int]:  # fmt: skip
     for i in range(len(data)):
         c = byte_class[data[i]]
         entry, top = delta[state, c], stack
@@ -165,10 +170,10 @@ def _advance(delta, byte_class, actions, returns, parent, frame, table, count, s
 
 @kernel
 def _fill(
-    delta, byte_class, actions, returns, parent, frame, loops,
-    byte, depth, end, token_start, first, groups,
-    state, stack, row, path,
-):  # type: ignore[no-untyped-def]  # fmt: skip
+    delta: Array, byte_class: Array, actions: Array, returns: Array, parent: Array, frame: Array, loops: Array,
+    byte: Array, depth: Array, end: Array, token_start: Array, first: Array, groups: Array,
+    state: int, stack: int, row: Array, path: Array,
+) -> bool:  # fmt: skip
     """The walk along the trie; ``path`` int32[height + 1, 4] holds, after each depth: state, stack, pushed parent and frame.
 
     A frame pushed on the way needs no node in the pool: at most one is pushed at each depth, and only what lies deeper
@@ -216,14 +221,14 @@ def _fill(
             low, high = token_start[node], token_start[below if stays else node + 1]
             if high - low < 32:
                 for rank in range(low, high):
-                    row[rank >> 5] |= np.int64(1) << (rank & 31)
+                    row[rank >> 5] |= np.int32(1) << np.int32(rank & 31)
             else:
                 for rank in range(low, (low + 31) & ~31):
-                    row[rank >> 5] |= np.int64(1) << (rank & 31)
+                    row[rank >> 5] |= np.int32(1) << np.int32(rank & 31)
                 for w in range((low + 31) >> 5, high >> 5):
                     row[w] = -1
                 for rank in range(high & ~31, high):
-                    row[rank >> 5] |= np.int64(1) << (rank & 31)
+                    row[rank >> 5] |= np.int32(1) << np.int32(rank & 31)
             if stays:
                 node = below
                 continue

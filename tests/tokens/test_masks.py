@@ -1,0 +1,138 @@
+"""Packed mask rows, and masks computed when met."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mask_oracles import HAND_DRAWN, allowed_by_dfa, allowed_by_rsm, compile_dfa, row_tokens
+from rsm_examples import EXAMPLES
+from test_walk import configurations, intern, vocabulary_for
+
+from fsmc.compiler.automata.rsm import RSM
+from fsmc.compiler.tokens import lazy_masks, mask_rows, walk
+from fsmc.compiler.tokens.mask_rows import ALLOWED, BITS, FORBIDDEN, copy_row, expand_row, max_packed_ids, pack_row
+from fsmc.compiler.tokens.masks import LazyMasks
+from fsmc.compiler.tokens.trie import TokenTrie
+from fsmc.compiler.tokens.vocabulary import Vocabulary
+
+
+def words(tokens: list[int], n_words: int) -> np.ndarray:
+    bits = np.zeros(32 * n_words, np.uint8)
+    bits[tokens] = 1
+    return np.packbits(bits, bitorder="little").view(np.int32)
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.data())
+def test_packing_and_expanding_give_the_row_back(data):
+    vocab_size = data.draw(st.integers(1, 400))
+    n_words = (vocab_size + 31) // 32
+    with_bytes = data.draw(st.permutations(range(vocab_size)))[: data.draw(st.integers(0, vocab_size))]
+    n_tokens = len(with_bytes)
+    ranks = set(data.draw(st.permutations(range(n_tokens)))[: data.draw(st.integers(0, n_tokens))])
+    token_ids = np.array(with_bytes, np.int32)
+    rank_row = words(sorted(ranks), (n_tokens + 31) // 32)
+
+    kind, packed = pack_row(rank_row, token_ids, n_words)
+
+    most = max_packed_ids(n_words)
+    assert kind == (ALLOWED if len(ranks) <= most else FORBIDDEN if n_tokens - len(ranks) <= most else BITS)
+    out = np.full(n_words + 3, -1, np.int32)
+    expand_row(kind, packed, words(with_bytes, n_words), out)
+    assert row_tokens(out) == sorted(with_bytes[rank] for rank in ranks)
+
+
+def test_kernels_do_what_their_python_does(monkeypatch):
+    trie_tokens = np.arange(0, 300, 2, dtype=np.int32)
+    everything = words(trie_tokens.tolist(), 10)
+    rows = [words(ranks, 5) for ranks in ([3], list(range(150)), list(range(40, 90)))]
+    packed = [pack_row(row, trie_tokens, 10) for row in rows]
+    assert [kind for kind, _ in packed] == [ALLOWED, FORBIDDEN, BITS]
+    outs = np.empty((3, 10), np.int32)
+    for out, (kind, row) in zip(outs, packed, strict=True):
+        expand_row(kind, row, everything, out)
+    for name in ("_count_bits", "_pack_row", "_expand_row"):
+        monkeypatch.setattr(mask_rows, name, getattr(mask_rows, name).py_func)
+    for out, row, (kind, ids) in zip(outs, rows, packed, strict=True):
+        plain_kind, plain_ids = pack_row(row, trie_tokens, 10)
+        assert (plain_kind, plain_ids.tolist()) == (kind, ids.tolist())
+        start = np.array([0, len(ids)], np.int64)
+        again = np.empty(10, np.int32)
+        copy_row.py_func(np.zeros(1, np.int32), np.array([kind], np.uint8), start, ids, everything, 0, again)
+        assert again.tolist() == out.tolist()
+
+
+def test_every_state_of_a_machine_without_calls():
+    vocab = Vocabulary.from_tokens(HAND_DRAWN)
+    dfa = compile_dfa(r'"(a|é|[^"ab]b){0,3}",? ?')
+    masks = LazyMasks(RSM.from_dfa(dfa), TokenTrie.build(vocab))
+    for _again in range(2):
+        for state in range(dfa.n_states):
+            assert masks.allowed_token_ids(state).tolist() == allowed_by_dfa(dfa, vocab, state)
+    assert masks.n_rows == dfa.n_states
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_every_configuration_of_a_machine_with_calls(name):
+    example = EXAMPLES[name]
+    vocab = vocabulary_for(example)
+    masks = LazyMasks(example.machine, TokenTrie.build(vocab))
+    met = sorted(configurations(example))
+    for configuration in [*met, *met[::-1]]:
+        stack = intern(masks.stacks, configuration.stack)
+        allowed = masks.allowed_token_ids(configuration.state, stack).tolist()
+        assert allowed == allowed_by_rsm(example.machine, vocab, configuration)
+    assert masks.n_rows <= len(met)
+
+
+def test_rows_that_do_not_depend_on_the_stack_are_kept_once():
+    example = EXAMPLES["balanced_brackets"]
+    masks = LazyMasks(example.machine, TokenTrie.build(Vocabulary.from_tokens([b"[", b"[[", b"[]"])))
+    inside = example.machine.run(b"[").state
+    for depth in range(1, 20):
+        assert masks.allowed_token_ids(inside, intern(masks.stacks, (0,) * depth)).tolist() == [0, 1, 2]
+    assert masks.n_rows == 1
+
+
+def test_old_words_are_overwritten_and_further_ones_cleared():
+    masks = LazyMasks(RSM.from_dfa(compile_dfa("a")), TokenTrie.build(Vocabulary.from_tokens([b"a", b"b"])))
+    out = np.full(3, -1, np.int32)
+    masks.copy_row(masks.machine.start, 0, out)
+    assert out.tolist() == [1, 0, 0]
+
+
+def test_the_cache_keeps_to_its_bound():
+    vocab = Vocabulary.from_tokens([b"%d" % n for n in range(1000)])
+    dfa = compile_dfa("[0-9]{1,40}")
+    masks = LazyMasks(RSM.from_dfa(dfa), TokenTrie.build(vocab), max_cache_bytes=2000)
+    unbounded = LazyMasks(RSM.from_dfa(dfa), TokenTrie.build(vocab))
+    for state in [*range(dfa.n_states)] * 2:
+        assert masks.allowed_token_ids(state).tolist() == unbounded.allowed_token_ids(state).tolist()
+        assert 0 < masks.nbytes <= 2000
+    assert unbounded.n_rows == dfa.n_states > masks.n_rows
+    assert unbounded.nbytes >= sum(packed.nbytes for _, packed in unbounded._rows.values())
+
+
+def test_a_row_is_computed_once(monkeypatch):
+    calls = []
+    monkeypatch.setattr(lazy_masks, "fill", lambda *args: calls.append(args) or walk.fill(*args))
+    masks = LazyMasks(RSM.from_dfa(compile_dfa("ab*")), TokenTrie.build(Vocabulary.from_tokens([b"a", b"ab"])))
+    for _ in range(3):
+        masks.allowed_token_ids(masks.machine.start)
+    assert len(calls) == 1
+
+
+def test_threads_share_a_cache():
+    vocab = Vocabulary.from_tokens(HAND_DRAWN)
+    dfa = compile_dfa(r"[ab☃é]{0,12}")
+    expected = [allowed_by_dfa(dfa, vocab, state) for state in range(dfa.n_states)]
+    masks = LazyMasks(RSM.from_dfa(dfa), TokenTrie.build(vocab), max_cache_bytes=5000)
+
+    def run(seed: int) -> bool:
+        states = np.random.default_rng(seed).permutation(dfa.n_states).tolist() * 5
+        return all(masks.allowed_token_ids(state).tolist() == expected[state] for state in states)
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(run, range(4)))
