@@ -88,8 +88,9 @@ def _leap_seconds() -> tuple[DFA, DFA]:
 def _second_60(sign: str, hours: Iterable[tuple[int, int]], minutes: Iterable[tuple[int, int]]) -> DFA:
     """Times with second 60 whose (clock, offset) are among these pairs, in hours and in minutes.
 
-    Hours and minutes each have a machine; their intersection is small work where all combinations would be a long regex.
+    The minutes' machine knows the whole form, that of the hours only where hours stand; their intersection is small work
+    where all combinations would be a long regex.
     """
-    by_hour = [f"{clock:02}:[0-5][0-9]:60{_FRACTION}{sign}{offset:02}:[0-5][0-9]" for clock, offset in hours]
+    by_hour = [f"{clock:02}:[0-9:.]*{sign}{offset:02}:[0-9]*" for clock, offset in hours]
     by_minute = [f"[0-9]{{2}}:{clock:02}:60{_FRACTION}{sign}[0-9]{{2}}:{offset:02}" for clock, offset in minutes]
     return machine("|".join(by_hour)) & machine("|".join(by_minute))

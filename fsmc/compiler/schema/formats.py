@@ -6,7 +6,7 @@ What is no format here is an annotation and asserts nothing (JSON Schema validat
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache
 
 from fsmc.compiler.automata.dfa import DFA
 from fsmc.compiler.schema import format_dates as dates
@@ -51,7 +51,7 @@ A label's length and the name's counted in one machine take 23,810 states; apart
 """
 
 
-@lru_cache(maxsize=None)
+@cache
 def format_dfa(name: str) -> DFA:
     """The strings (whole) of a format, over their content's UTF-8; with at most ``MAX_LENGTH`` characters, where it names one.
 

@@ -78,52 +78,69 @@ def joint_component(
     ``machine_of`` gives the DFA of each atom of the formulas. All run at once, as a product. Raises LimitExceeded if that
     has more than ``max_states`` states.
     """
-    machines = {a: machine_of(a) for f in (must, *watches) for a in table.atoms(f)}
-    order = sorted(machines, key=lambda a: machines[a].n_states)
-    byte_class, delta, start = universe.byte_class, universe.delta, universe.start
-    complete = universe.accepting
-    truth = np.zeros((universe.n_states, 0), np.bool_)
-    for atom in order:
-        dfa = machines[atom]
-        left = DFA(byte_class, delta, complete, start)
-        byte_class, columns = joint_classes(left, dfa)
-        pairs, raw = explore(left, dfa, columns, np.array([[start, dfa.start]]), True, False, max_states=max_states)
-        delta = np.zeros((len(raw) + 1, raw.shape[1]), np.int32)
-        delta[1:] = raw + 1
-        start = 1
-        complete = np.concatenate(([False], complete[pairs[:, 0]]))
-        seen = np.concatenate((truth[pairs[:, 0]], dfa.accepting[pairs[:, 1], None]), axis=1)
-        truth = np.concatenate((np.zeros((1, seen.shape[1]), np.bool_), seen))
-    return _with_outcomes(byte_class, delta, complete, start, truth, order, must, watches, table)
-
-
-def _with_outcomes(
-    byte_class: np.ndarray,
-    delta: np.ndarray,
-    boundary: np.ndarray,
-    start: int,
-    truth: np.ndarray,
-    order: list[int],
-    must: int,
-    watches: Sequence[int],
-    table: Formulas,
-) -> OutcomeDFA:
-    """Evaluate the formulas once per combination of atoms that occurs, then cut what reaches no outcome."""
-    combinations, which = np.unique(truth, axis=0, return_inverse=True)
-    outcome_of = np.full(len(combinations), -1, np.int32)
+    joint = _Joint.of(universe, machine_of, (must, *watches), table, max_states)
+    outcome_of = np.full(len(joint.combinations), -1, np.int32)
     vectors: dict[tuple[bool, ...], int] = {}
-    for i, combination in enumerate(combinations):
-        known = dict(zip(order, combination.tolist(), strict=True))
-
-        def value_of(atom: int, known: dict[int, bool] = known) -> int:
-            return TRUE if known[atom] else FALSE
-
-        if table.substitute(must, value_of) == TRUE:
-            vector = tuple(table.substitute(w, value_of) == TRUE for w in watches)
+    for i, known in enumerate(joint.combinations):
+        if _holds(must, known, table):
+            vector = tuple(_holds(watch, known, table) for watch in watches)
             outcome_of[i] = vectors.setdefault(vector, len(vectors))
-    outcome = np.where(boundary, outcome_of[which.reshape(-1)], -1).astype(np.int32)
-    outcome[0] = -1
-    return trimmed(byte_class, delta, outcome, start, tuple(vectors))
+    outcome = np.where(joint.complete, outcome_of[joint.combination], -1).astype(np.int32)
+    return trimmed(joint.byte_class, joint.delta, outcome, joint.start, tuple(vectors))
+
+
+def joint_satisfiable(universe: DFA, machine_of: Callable[[int], DFA], formula: int, table: Formulas) -> bool:
+    """Whether some text of ``universe`` satisfies the formula: as `joint_component`, which it does not build."""
+    joint = _Joint.of(universe, machine_of, (formula,), table, MAX_JOINT_STATES)
+    seen = np.unique(joint.combination[joint.complete])
+    return any(_holds(formula, joint.combinations[i], table) for i in seen)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Joint:
+    """All machines at once: each state knows which combination of atoms holds of the texts that end there."""
+
+    byte_class: npt.NDArray[np.uint8]
+    delta: npt.NDArray[np.int32]
+    complete: npt.NDArray[np.bool_]
+    start: int
+    combination: npt.NDArray[np.int64]
+    combinations: list[dict[int, bool]]
+
+    @classmethod
+    def of(
+        cls,
+        universe: DFA,
+        machine_of: Callable[[int], DFA],
+        formulas: Sequence[int],
+        table: Formulas,
+        max_states: int,
+    ) -> _Joint:
+        machines = {a: machine_of(a) for f in formulas for a in table.atoms(f)}
+        order = sorted(machines, key=lambda a: machines[a].n_states)
+        byte_class, delta, start = universe.byte_class, universe.delta, universe.start
+        complete = universe.accepting
+        combination = np.zeros(universe.n_states, np.int64)
+        rows: list[tuple[bool, ...]] = [()]
+        for atom in order:
+            dfa = machines[atom]
+            left = DFA(byte_class, delta, complete, start)
+            byte_class, columns = joint_classes(left, dfa)
+            pairs, raw = explore(left, dfa, columns, np.array([[start, dfa.start]]), True, False, max_states=max_states)
+            delta = np.zeros((len(raw) + 1, raw.shape[1]), np.int32)
+            delta[1:] = raw + 1
+            start = 1
+            complete = np.concatenate(([False], complete[pairs[:, 0]]))
+            both = 2 * combination[pairs[:, 0]] + dfa.accepting[pairs[:, 1]]
+            values, which = np.unique(both, return_inverse=True)
+            rows = [(*rows[v // 2], bool(v % 2)) for v in values.tolist()]
+            combination = np.concatenate(([0], which))
+        known = [dict(zip(order, row, strict=True)) for row in rows]
+        return cls(byte_class, delta, complete, start, combination, known)
+
+
+def _holds(formula: int, known: dict[int, bool], table: Formulas) -> bool:
+    return table.substitute(formula, lambda atom: TRUE if known[atom] else FALSE) == TRUE
 
 
 def trimmed(

@@ -7,7 +7,7 @@ JSON text, in which some characters are written as escapes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -22,7 +22,7 @@ from fsmc.compiler.errors import LimitExceeded
 from fsmc.compiler.schema.atoms import Format, Length, Pattern, StrEnum
 from fsmc.compiler.schema.formats import format_dfa
 from fsmc.compiler.schema.formula import FALSE, OR, TRUE, Formulas
-from fsmc.compiler.schema.outcome_dfa import OutcomeDFA, joint_component
+from fsmc.compiler.schema.outcome_dfa import OutcomeDFA, joint_component, joint_satisfiable
 from fsmc.compiler.syntax.regex import parse_regex
 
 MAX_STRING_STATES = 400_000
@@ -150,12 +150,53 @@ def string_satisfiable(formula: int, table: Formulas) -> bool:
             dfa = _atom_dfa(machines[0])
             if not dfa.is_empty and (not excluded or not is_finite(dfa)):
                 return True
+    if any(string_holds(formula, text, table) for text in _candidates(machines)):
+        return True
     rest, low, high = split_length(formula, table)
     if (low, high) == (0, None):
-        return bool((string_component(formula, (), table).outcome >= 0).any())
+        return joint_satisfiable(all_text(), lambda atom: _atom_dfa(table.payload(atom)), formula, table)
     from fsmc.compiler.schema.counted import CountedString
 
     return CountedString(string_component(rest, (), table), low, high).satisfiable
+
+
+def _candidates(machines: Sequence[Pattern | Format]) -> Iterator[str]:
+    """Strings to try first: most formulas hold of one of them, and no product need be built."""
+    yield from ("", "a", "0", "Ab-1 z", "\u00e9")
+    for payload in machines:
+        yield from _some_strings(payload)
+
+
+@lru_cache(maxsize=4096)
+def _some_strings(payload: Pattern | Format) -> tuple[str, ...]:
+    """A few accepted strings of different kinds: from the start, or some steps away from it, the shortest way to the end."""
+    dfa = _atom_dfa(payload)
+    source, column = np.nonzero(dfa.delta)
+    target = dfa.delta[source, column]
+    away = np.where(dfa.accepting, 0, dfa.n_states)
+    while True:
+        closer = away.copy()
+        np.minimum.at(closer, source, away[target] + 1)
+        if (closer == away).all():
+            break
+        away = closer
+    byte_of = np.zeros(dfa.n_classes, np.int64)
+    byte_of[dfa.byte_class[::-1]] = np.arange(255, -1, -1)
+    rng = np.random.default_rng(0)
+    found = []
+    for detour in (0, 3, 9):
+        state, text = dfa.start, bytearray()
+        while len(text) < 200 and (detour > len(text) or not dfa.accepting[state]):
+            columns = np.flatnonzero(dfa.delta[state])
+            if not len(columns):
+                break
+            nearest = columns[np.argmin(away[dfa.delta[state, columns]])]
+            chosen = rng.choice(columns) if len(text) < detour else nearest
+            text.append(int(byte_of[chosen]))
+            state = int(dfa.delta[state, chosen])
+        if dfa.accepting[state]:
+            found.append(text.decode())
+    return tuple(found)
 
 
 # ── components ───────────────────────────────────────────────────────────────────────────────────────────────────────
