@@ -96,7 +96,7 @@ def test_explosion_meets_the_memory_limit() -> None:
 
 
 def test_explosion_meets_the_time_limit() -> None:
-    with pytest.raises(LimitExceeded, match=r"max_seconds=0.01 exceeded \(reached 0\.0"):
+    with pytest.raises(LimitExceeded, match=r"max_seconds=0\.01 exceeded"):
         determinize(thompson(parse_regex(r"(\w{1,16}\d){5}")), max_seconds=0.01)
 
 

@@ -26,6 +26,7 @@ def test_operations_are_those_of_sets(a, b):
     assert as_set((x & y).ranges) == s & t
     assert as_set((x - y).ranges) == s - t
     assert x.issubset(y) == (s <= t)
+    assert x.isdisjoint(y) == s.isdisjoint(t)
     assert len(x) == len(s) and bool(x) == bool(s)
     assert (x == y) == (s == t)
     if x == y:

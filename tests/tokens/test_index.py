@@ -216,7 +216,7 @@ def test_kernels_do_what_their_python_does(monkeypatch):
     vocab = Vocabulary.from_tokens(HAND_DRAWN * 2)
     trie, dfa = TokenTrie.build(vocab), compile_dfa(r'"?[ab☃]{0,4}(",)?.*')
     index = build_index(dfa, trie)
-    for name in ("_difference_walk", "_flip", "_scramble", "_count_bits", "_is_stored", "_store"):
+    for name in ("_difference_walk", "_flip", "_scramble", "_count_bits", "_is_stored", "store_ranks"):
         monkeypatch.setattr(difference, name, getattr(difference, name).py_func)
     for name in ("index_rows", "order_along_splits", "ranks_to_ids"):
         monkeypatch.setattr(token_index, name, getattr(difference, name).py_func)

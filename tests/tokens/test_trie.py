@@ -207,7 +207,7 @@ def test_kernels_do_what_their_python_does():
     parent = np.array([-1, 0, 1, 1, 0], np.int32)
     byte = np.frombuffer(b"a\xc3\xa9b\x80", np.uint8)
     groups = np.zeros(5, np.int64)
-    _groups_below.py_func(byte, parent, np.empty(5, np.uint8), groups)
+    _groups_below.py_func(byte, parent, np.empty(5, np.uint8), np.zeros(5, np.bool_), groups)
     assert groups.tolist() == groups_below(byte, parent).tolist()
 
     dfa = compile_dfa(r"[^\s-]*")

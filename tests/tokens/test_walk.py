@@ -92,12 +92,12 @@ def test_fill_follows_the_reference(name):
     row = np.full((trie.n_tokens + 31) // 32, -1, np.int32)
     n_looked = 0
     for configuration in sorted(configurations(example)):
-        looked = fill(
+        looked, n_allowed = fill(
             example.machine, stacks, trie, loops, configuration.state, intern(stacks, configuration.stack), row
         )
         bits = np.unpackbits(row.view(np.uint8), bitorder="little")[: trie.n_tokens]
         allowed = sorted(trie.token_ids[bits == 1].tolist())
-        assert allowed == allowed_by_rsm(example.machine, vocab, configuration)
+        assert allowed == allowed_by_rsm(example.machine, vocab, configuration) and len(allowed) == n_allowed
         n_looked += looked
         if not looked:  # then the row is the same on any other stack
             for stack in [(), (0,), (*configuration.stack, 0)]:

@@ -132,10 +132,9 @@ _STATES_PER_CALL = 100_000  # between two looks at the clock
 
 @kernel
 def _slot_of(j: int, q: int, s: int, n_slots: int) -> int:
-    z = (np.uint64(j) * np.uint64(0x9E3779B97F4A7C15)) ^ (np.uint64(q) * np.uint64(0xC2B2AE3D27D4EB4F))
-    z = (z ^ (z >> np.uint64(29))) + np.uint64(s) * np.uint64(0x165667B19E3779F9)
-    z = (z ^ (z >> np.uint64(32))) * np.uint64(0xBF58476D1CE4E5B9)
-    return int(np.int64(z >> np.uint64(33)) & (n_slots - 1))
+    """Where to look for a thread first. Plain int64 arithmetic, without overflow for numbers below 2^29."""
+    z = int(j) * 0x9E3779B1 + int(q) * 0x85EBCA77 + int(s) * 0xC2B2AE3D
+    return (z ^ (z >> 15) ^ (z >> 32)) & (n_slots - 1)
 
 
 @kernel

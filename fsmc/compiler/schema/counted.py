@@ -12,9 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from fsmc.compiler.automata.dfa import Array
 from fsmc.compiler.errors import LimitExceeded
 from fsmc.compiler.schema.json_text import escape_json
 from fsmc.compiler.schema.outcome_dfa import OutcomeDFA
+from fsmc.jit import kernel
 
 BLOCK = 32
 MAX_LENGTH_BITS = 1 << 26
@@ -76,44 +78,79 @@ def longest_rests(dfa: OutcomeDFA, whole: npt.NDArray[np.bool_]) -> npt.NDArray[
 def lengths_of(dfa: OutcomeDFA, whole: npt.NDArray[np.bool_], maximum: int) -> Lengths:
     """The lengths of accepted rests, as far as they matter for texts of at most ``maximum`` characters.
 
-    Length by length: a rest of k + 1 characters begins with one character that leads to a state with a rest of k. When the
-    last half of what was computed holds every length for a state, so does what follows (its loop is one character long).
+    From a state that one character leads back to itself, every length from its shortest rest on is possible; so it is, from
+    some length on, for whatever reaches such a state. Only shorter rests, and those of other states, are counted out.
     """
     n = dfa.n_states
     source, column = np.nonzero(dfa.delta)
-    target = dfa.delta[source, column]
-    known = min(4 * int(whole.sum()) + 64, maximum + 1)
-    while True:
-        reach = np.zeros((n, known), np.bool_)
-        reach[:, 0] = dfa.outcome >= 0
-        _within(reach, 0, source, target, whole)
-        for k in range(1, known):
-            step = whole[target] & reach[target, k - 1]
-            reach[source[step], k] = True
-            _within(reach, k, source, target, whole)
-        always = reach[:, known // 2 :].all(axis=1)
-        settled = always | ~reach[:, known // 2 :].any(axis=1)
-        if settled.all() or known == maximum + 1:
-            return Lengths(reach, always)
-        if known * n > MAX_LENGTH_BITS:
-            raise LimitExceeded("max_length_bits", MAX_LENGTH_BITS, known * n, "pattern and length bound together")
-        known = min(4 * known, maximum + 1)
+    pairs = np.unique(source * n + dfa.delta[source, column])  # int64, sorted: each pair of states once
+    enough = _all_lengths_from(pairs, whole, dfa.outcome)
+    longest = longest_rests(dfa, whole)
+    known = np.minimum(enough, longest)  # inf: neither a bound nor such a loop
+    known[0] = 0
+    n_known = int(min(known.max() + 1, maximum + 1))
+    if n_known * n > MAX_LENGTH_BITS:
+        raise LimitExceeded("max_length_bits", MAX_LENGTH_BITS, n_known * n, "pattern and length bound together")
+    reach = np.zeros((n, n_known), np.bool_)
+    _reach_lengths(pairs, whole, dfa.outcome, reach)
+    return Lengths(reach, enough <= n_known)
 
 
-def _within(
-    reach: npt.NDArray[np.bool_],
-    k: int,
+def _all_lengths_from(
+    pairs: npt.NDArray[np.int64], whole: npt.NDArray[np.bool_], outcome: npt.NDArray[np.int32]
+) -> npt.NDArray[np.float64]:
+    """float64[n]: a length from which on rests of every length exist, inf where no state with a one-character loop is reached."""
+    n = len(whole)
+    source, target = pairs // n, pairs % n
+    shortest = np.where(outcome >= 0, 0.0, np.inf)
+    _relax(shortest, source, target, whole)
+    loops = whole & np.isin(np.arange(n), _one_character_loops(source, target, whole))
+    enough = np.where(loops, shortest, np.inf)
+    _relax(enough, source, target, whole)
+    return enough
+
+
+def _relax(
+    length: npt.NDArray[np.float64],
     source: npt.NDArray[np.int64],
-    target: npt.NDArray[np.int32],
+    target: npt.NDArray[np.int64],
     whole: npt.NDArray[np.bool_],
 ) -> None:
-    """States inside a character have the lengths of where it ends; a few bytes at most lie between."""
-    inner = ~whole[target]
+    """Shortest ways, in characters, to where ``length`` is finite."""
     while True:
-        new = inner & reach[target, k] & ~reach[source, k]
-        if not new.any():
+        better = length.copy()
+        np.minimum.at(better, source, length[target] + whole[target])
+        if (better == length).all():
             return
-        reach[source[new], k] = True
+        length[:] = better
+
+
+def _one_character_loops(
+    source: npt.NDArray[np.int64], target: npt.NDArray[np.int64], whole: npt.NDArray[np.bool_]
+) -> npt.NDArray[np.int64]:
+    """States with an edge to themselves. (A loop on characters of several bytes alone is not looked for.)"""
+    return np.unique(source[(source == target) & whole[target]])
+
+
+@kernel
+def _reach_lengths(pairs: Array, whole: Array, outcome: Array, reach: Array) -> None:
+    """Fill ``reach`` length by length. Inside a character a state has the lengths of where that ends: repeat until stable."""
+    n, known = reach.shape
+    for k in range(known):
+        for q in range(n):
+            reach[q, k] = k == 0 and outcome[q] >= 0
+        if k > 0:
+            for pair in pairs:
+                q, t = pair // n, pair % n
+                if whole[t] and reach[t, k - 1]:
+                    reach[q, k] = True
+        changed = True
+        while changed:
+            changed = False
+            for pair in pairs:
+                q, t = pair // n, pair % n
+                if not whole[t] and reach[t, k] and not reach[q, k]:
+                    reach[q, k] = changed = True
 
 
 class CountedString:

@@ -19,8 +19,8 @@ from fsmc.compiler.automata.dfa import DFA
 from fsmc.compiler.automata.minimize import minimize
 from fsmc.compiler.schema.format_machine import ALPHA, HEXDIG, machine
 
-_GROUP = "\ue000"
-"""Stands for a whole group in the machine without brackets; cut out of the pattern characters for it."""
+_GROUP = r"\x00"
+"""Stands for a whole group in the machine without brackets; as a character of a pattern it is left out."""
 
 _SYNTAX = r"\^$.*+?()\[\]{}|"
 _CATEGORIES = "C[cfnos]?|L[Clmotu]?|M[cen]?|N[dlo]?|P[cdefios]?|S[ckmo]?|Z[lps]?"
@@ -42,15 +42,15 @@ def _character_class() -> str:
     ranges = [
         rf"\u{ord(low):04x}(?:-(?![\]\\])[\u{ord(low):04x}-\uffff])?" for low in map(chr, range(0x20, 0x7F)) if low not in r"\]-"
     ]
-    from_zero = rf"\\(?:x00|u0000)-(?:\\(?:x[{HEXDIG}]{{2}}|u[{HEXDIG}]{{4}})|[^\]\\])"
-    alone = r"[\x00-\x1f\x7f-\U0010ffff]"
+    from_zero = rf"\\(?:x00|u0000)-(?:\\(?:x[{HEXDIG}]{{2}}|u[{HEXDIG}]{{4}})|[^\]\\\x00-\x1f\U00010000-\U0010ffff])"
+    alone = r"[\x01-\x1f\x7f-\U0010ffff]"
     items = f"(?:{'|'.join(ranges)}|{alone}|{_ESCAPE}|{from_zero}|\\\\[b-])*"
     return rf"\[(?:\^|(?!\^))-?{items}-?\]"
 
 
 def _without_groups() -> DFA:
     """Disjunctions in which `_GROUP` stands for each group."""
-    characters = rf"(?!{_GROUP})[^{_SYNTAX}\\]"
+    characters = rf"[^{_SYNTAX}\\{_GROUP}]"
     atom = f"(?:{characters}|\\.|{_ESCAPE}|{_character_class()}|{_GROUP})"
     return machine(rf"(?:{atom}(?:{_quantifier()})?|[\^$|]|\\[bB])*")
 
@@ -68,37 +68,30 @@ def regex() -> DFA:
     """
     flat = _without_groups()
     table = flat.delta[:, flat.byte_class]
-    n = len(table)
-    start, after_group = flat.start, int(flat.run(_GROUP.encode()))
-    before_group = flat.start
-    for byte in _GROUP.encode()[:-1]:
-        before_group = int(table[before_group, byte])
-    first, last = _GROUP.encode()[0], _GROUP.encode()[-1]
-    opens = np.flatnonzero(_leads_to_group(table, flat.start))
-    del before_group, first, last
-    # Per place: the states of `flat`, then four that read "(", "(?", "(?<" of a group or an assertion within it
-    size = n + 3
-    delta = np.zeros((len(_PLACES) * size, 256), np.int32)
-    for i, place in enumerate(_PLACES):
-        base = i * size
-        block = delta[base : base + n]
-        block[:] = np.where(table == 0, 0, table + base)
-        inner = {kind: _PLACES.index(place + kind) * size for kind in "ga" if place + kind in _PLACES}
-        if place:
-            outer = _PLACES.index(place[:-1]) * size
-            block[flat.accepting, ord(")")] = outer + (after_group if place[-1] == "g" else start)
-        opened, asked, behind = base + n, base + n + 1, base + n + 2
-        if not inner:
-            continue
-        block[opens, ord("(")] = opened
-        if "g" in inner:
-            group = inner["g"]
-            delta[opened] = delta[0]
-            delta[opened] = np.where(table[start] == 0, 0, table[start] + group)
-            delta[asked, ord(":")] = group + start
-        delta[opened, ord("?")] = asked
-        if "a" in inner:
-            delta[asked, [ord("="), ord("!")]] = inner["a"] + start
-            delta[asked, ord("<")] = behind
-            delta[behind, [ord("="), ord("!")]] = inner["a"] + start
-    return delta
+    before_group = np.flatnonzero(table[:, 0])
+    after_group = table[before_group[0], 0]
+    table[:, 0] = 0
+    # For each place the states of `flat`, and three more: after "(", after "(?", after "(?<"
+    n = flat.n_states
+    base = {place: i * (n + 3) for i, place in enumerate(_PLACES)}
+    delta = np.zeros((len(_PLACES) * (n + 3), 256), np.int32)
+    for place, offset in base.items():
+        rows = delta[offset : offset + n]
+        rows[:] = np.where(table == 0, 0, table + offset)
+        if place:  # an assertion takes no quantifier
+            rows[flat.accepting, ord(")")] = base[place[:-1]] + (after_group if place[-1] == "g" else flat.start)
+    for place, offset in reversed(base.items()):  # inner places first: what follows "(" is copied from them
+        parenthesis, question, behind = range(offset + n, offset + n + 3)
+        group, assertion = (base.get(place + kind) for kind in "ga")
+        if group is not None:
+            delta[offset + before_group, ord("(")] = parenthesis
+            delta[parenthesis] = delta[group + flat.start]
+            delta[parenthesis, ord("?")] = question
+            delta[question, ord(":")] = group + flat.start
+        if assertion is not None:
+            delta[question, [ord("="), ord("!")]] = assertion + flat.start
+            delta[question, ord("<")] = behind
+            delta[behind, [ord("="), ord("!")]] = assertion + flat.start
+    accepting = np.zeros(len(delta), np.bool_)
+    accepting[:n] = flat.accepting
+    return minimize(DFA.from_arrays(np.arange(256), delta, accepting, flat.start))

@@ -11,8 +11,10 @@ from functools import cache
 from fsmc.compiler.automata.dfa import DFA
 from fsmc.compiler.schema import format_dates as dates
 from fsmc.compiler.schema import format_hosts as hosts
+from fsmc.compiler.schema import format_idn as idn
 from fsmc.compiler.schema import format_uris as uris
 from fsmc.compiler.schema.format_machine import HEXDIG, machine
+from fsmc.compiler.schema.format_regex import regex
 
 
 def uuid() -> DFA:
@@ -30,11 +32,14 @@ _MACHINES: dict[str, Callable[[], DFA]] = {
     "duration": dates.duration,
     "email": hosts.email,
     "hostname": hosts.hostname,
+    "idn-email": idn.idn_email,
+    "idn-hostname": idn.idn_hostname,
     "ipv4": hosts.ipv4,
     "ipv6": hosts.ipv6,
     "iri": uris.iri,
     "iri-reference": uris.iri_reference,
     "json-pointer": uris.json_pointer,
+    "regex": regex,
     "relative-json-pointer": uris.relative_json_pointer,
     "time": dates.time,
     "uri": uris.uri,
@@ -44,7 +49,7 @@ _MACHINES: dict[str, Callable[[], DFA]] = {
 }
 KNOWN_FORMATS = frozenset(_MACHINES)
 
-MAX_LENGTH = {"hostname": 253}
+MAX_LENGTH = {"hostname": 253, "idn-hostname": 253}
 """Format → most characters of its strings, where its machine alone does not see to it.
 
 A label's length and the name's counted in one machine take 23,810 states; apart, 130, and the counter of `maxLength`.

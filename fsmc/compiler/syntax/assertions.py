@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from fsmc.compiler.syntax.charclass import ANY, EMPTY, CharClass, Range
 from fsmc.compiler.syntax.expr import (
@@ -107,6 +108,11 @@ def _split(expr: Expr, anchor: type[Expr], first: bool) -> tuple[Expr, Expr]:
     return NOTHING, expr
 
 
+@lru_cache(maxsize=1024)
+def _union(a: CharClass, b: CharClass) -> CharClass:
+    return a | b  # 0.2 ms where \w takes part, and neighbours are much alike
+
+
 @dataclass(frozen=True, slots=True)
 class _Facts:
     consumes: bool  # never matches the empty string; exact where the node asserts nothing, else only if it says yes
@@ -164,7 +170,7 @@ class _Settler:
             if index == _MAX_NEIGHBOURS:
                 return UNKNOWN
             facts = self.facts(neighbour)
-            chars |= facts.first if ahead else facts.last
+            chars = _union(chars, facts.first if ahead else facts.last)
             if facts.consumes:
                 return Edge(chars, False)
         return Edge(chars | beyond.chars, beyond.boundary)
@@ -212,7 +218,7 @@ class _Settler:
         edge = after if expr.ahead else before
         facts = self.facts(body)
         near = facts.first if expr.ahead else facts.last
-        if facts.consumes and not near & edge.chars:
+        if facts.consumes and near.isdisjoint(edge.chars):
             return EPSILON if expr.negated else NOTHING
         seen = type(body) is Chars and not edge.boundary and edge.chars.issubset(body.chars)
         if seen or not (facts.consumes or facts.asserts):

@@ -11,6 +11,7 @@ character (ẞ → ß), and otherwise the character itself (ŉ).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
@@ -25,6 +26,9 @@ _ADDED_FOLDINGS = {"\u1fd3": "\u0390", "\u1fe3": "\u03b0", "\ufb05": "\ufb06"}
 @lru_cache(maxsize=4096)
 def fold_ascii(chars: CharClass) -> CharClass:
     """``chars`` with the other case of each ASCII letter in it, as under ``(?ia)``.
+
+    That is what the documentation of ``re`` says. CPython itself departs from it in one place: a range that reaches
+    beyond U+FFFF also matches what has its upper case in the range, by Unicode's rules.
 
     >>> fold_ascii(CharClass.of("aß-")) == CharClass.of("aAß-")
     True
@@ -84,7 +88,7 @@ def _simple_folding(character: str) -> str:
     return _ADDED_FOLDINGS.get(folded, folded)
 
 
-def _case_groups(key) -> np.ndarray:  # type: ignore[no-untyped-def]
+def _case_groups(key: Callable[[str], str]) -> np.ndarray:
     """Rows (code point, code point, group number) of all groups of more than one character, sorted."""
     groups: dict[str, list[int]] = {}
     everything = all_code_points()

@@ -114,9 +114,20 @@ class CharClass:
 
     def issubset(self, other: CharClass) -> bool:
         """Whether every character of this class is in ``other``."""
+        if self.ranges == other.ranges:
+            return True
         for low, high in self.ranges:
             index = bisect_right(other.ranges, (low, MAX_CODE_POINT)) - 1
             if index < 0 or other.ranges[index][1] < high:
+                return False
+        return True
+
+    def isdisjoint(self, other: CharClass) -> bool:
+        """Whether no character is in both classes."""
+        few, many = sorted((self.ranges, other.ranges), key=len)
+        for low, high in few:
+            index = bisect_right(many, (high, MAX_CODE_POINT)) - 1  # the last range that starts at or before high
+            if index >= 0 and many[index][1] >= low:
                 return False
         return True
 

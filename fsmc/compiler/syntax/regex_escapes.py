@@ -147,6 +147,8 @@ def _ecma_code_point(pattern: str, start: int) -> tuple[Escape, int]:
         if len(digits) > 6 or int(digits, 16) > MAX_CODE_POINT:
             raise PatternSyntaxError("the largest code point is 10FFFF", pattern, (start, braces.end()))
         return int(digits, 16), braces.end()
+    if pattern.startswith("{", start + 2):
+        raise PatternSyntaxError("\\u{ must be followed by hex digits and }", pattern, (start, start + 3))
     code_point, end = _hex(pattern, start, 4)
     trailing = _TRAILING_SURROGATE.match(pattern, end)
     if 0xD800 <= code_point <= 0xDBFF and trailing:

@@ -49,7 +49,8 @@ def read_group_start(pattern: str, start: int, mode: Mode, names: set[str]) -> G
             raise UnsupportedPatternError(message, pattern, (start, end or len(pattern)), _REFUSED_HINT[opening])
     if pattern.startswith(("P<", "<"), at):
         return _named(pattern, start, mode, names)
-    if _FLAGS.match(pattern, at)[0]:  # type: ignore[index]  # the pattern matches the empty string, so always
+    letter = pattern[at : at + 1]
+    if letter == "-" or (letter.isascii() and letter.isalpha() and letter != "P"):
         return _flags(pattern, start, mode)
     raise PatternSyntaxError(
         "this kind of group does not exist" if at < len(pattern) else "the pattern ends inside a group's opening",

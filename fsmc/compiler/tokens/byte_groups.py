@@ -78,7 +78,7 @@ def groups_below(byte: npt.NDArray[np.uint8], parent: npt.NDArray[np.int32]) -> 
     True
     """
     groups = np.zeros(len(byte), np.int64)
-    _groups_below(byte, parent, np.empty(len(byte), np.uint8), groups)
+    _groups_below(byte, parent, np.empty(len(byte), np.uint8), np.zeros(len(byte), np.bool_), groups)
     return groups
 
 
@@ -98,9 +98,8 @@ def loop_groups(delta: npt.NDArray[np.int32], byte_class: npt.NDArray[np.uint8])
 
 
 @kernel
-def _groups_below(byte: Array, parent: Array, decoder: Array, groups: Array) -> None:
-    """``decoder`` is scratch: the UTF-8 state after each node. Children come after parents, so the second loop runs back."""
-    ill_formed = np.zeros(len(byte), np.bool_)
+def _groups_below(byte: Array, parent: Array, decoder: Array, ill_formed: Array, groups: Array) -> None:
+    """Scratch: ``decoder``, the UTF-8 state after each node, and ``ill_formed``, from False. Children come after parents, so the second loop runs back."""
     for node in range(len(byte)):
         before = decoder[parent[node]] if parent[node] >= 0 else 0
         after = UTF8_STEPS[before, byte[node]]

@@ -65,7 +65,7 @@ def index_rows(
                 if found < 0:
                     found = cursor[N_ROWS]
                     start = cursor[N_STORED]
-                    kind, size = _store(row, digest[N_ALLOWED], n_tokens, n_words, max_ids, stored, start)
+                    kind, size = store_ranks(row, digest[N_ALLOWED], n_tokens, n_words, max_ids, stored, start)
                     table[slot] = found
                     row_hash[found], row_kind[found] = digest[HASH], kind
                     row_start[found + 1] = start + size
@@ -96,7 +96,7 @@ def _difference_walk(
     states and the last level to which they agree. It is left as it is when the walk goes on with a sibling, which mostly leads to the
     same two states. The flips of a word are gathered and made at once: along the walk ranks only grow.
     """
-    word, flips = 0, np.int64(0)
+    word = flips = np.int64(0)
     path[0, 0], path[0, 1] = state, neighbour
     for lead in range(256):
         top = first[lead]
@@ -134,9 +134,12 @@ def _difference_walk(
                         if flips != 0:
                             _flip(row, digest, word, flips)
                         word, flips = w, np.int64(0)
-                    from_low = np.int64(_WORD) << max(0, low - (w << 5))
-                    up_to_high = np.int64(_WORD) >> max(0, ((w + 1) << 5) - high)
-                    flips |= (row[w] ^ value) & from_low & up_to_high
+                    changed = np.int64(row[w] ^ value) & _WORD
+                    if w << 5 < low:
+                        changed &= np.int64(_WORD) << (low & 31)
+                    if (w + 1) << 5 > high:
+                        changed &= (np.int64(1) << (high & 31)) - 1
+                    flips |= changed
             if whole:
                 node = below
                 continue
@@ -195,10 +198,10 @@ def _is_stored(row: Array, n_allowed: int, n_tokens: int, kind: int, stored: Arr
 
 
 @kernel
-def _store(
+def store_ranks(
     row: Array, n_allowed: int, n_tokens: int, n_words: int, max_ids: int, stored: Array, start: int
 ) -> tuple[int, int]:
-    """Write a row to ``stored`` from ``start``, as ranks or as words (see `mask_rows`). Returns its kind and size."""
+    """Write a row of rank bits, ``n_allowed`` of them set, to ``stored`` from ``start``. Returns its kind and size."""
     kind = ALLOWED if n_allowed <= max_ids else FORBIDDEN if n_tokens - n_allowed <= max_ids else BITS
     if kind == BITS:
         for w in range(n_words):
@@ -210,8 +213,8 @@ def _store(
         if kind == FORBIDDEN:
             bits ^= _WORD
         if bits != 0:
-            for rank in range(w << 5, min((w + 1) << 5, n_tokens)):
-                if bits >> (rank & 31) & 1:
+            for rank in range(w << 5, (w + 1) << 5):
+                if rank < n_tokens and bits >> (rank & 31) & 1:
                     stored[start + size] = rank
                     size += 1
     return kind, size

@@ -11,13 +11,31 @@ from fsmc.compiler.automata.lazy_rsm import LazyRSM
 from fsmc.compiler.automata.rsm import RSM
 from fsmc.compiler.tokens import lazy_walk
 from fsmc.compiler.tokens.byte_groups import loop_groups
-from fsmc.compiler.tokens.mask_rows import expand_row, pack_row
+from fsmc.compiler.tokens.difference import ranks_to_ids, store_ranks
+from fsmc.compiler.tokens.mask_rows import expand_row, max_packed_ids
 from fsmc.compiler.tokens.trie import TokenTrie
 from fsmc.compiler.tokens.walk import ReturnStacks, fill
 
 _ENTRY_BYTES = 400  # a key, a tuple, an array's header and their places in the dictionary, about
 
 _Row = tuple[int, npt.NDArray[np.int32]]
+
+
+def pack_row(rank_row: npt.NDArray[np.int32], n_allowed: int, token_ids: npt.NDArray[np.int32], n_words: int) -> _Row:
+    """Pack a row of rank bits (see `mask_rows`): its kind, and its ids or words (int32, read-only).
+
+    rank_row: int32[ceil(n_tokens / 32)], bit ``r`` for the token ``token_ids[r]``, ``n_allowed`` of them set;
+    n_words: of a mask row. Ids come in the order of ranks, that is of the tokens' bytes.
+
+    >>> pack_row(np.array([0b010], np.int32), 1, np.array([7, 5, 6], np.int32), 4)
+    (0, array([5], dtype=int32))
+    """
+    stored = np.empty(n_words, np.int32)
+    kind, size = store_ranks(rank_row, n_allowed, len(token_ids), n_words, max_packed_ids(n_words), stored, 0)
+    packed = stored[:size].copy()
+    ranks_to_ids(np.array([kind], np.uint8), np.array([0, size]), packed, token_ids, np.empty(n_words, np.int32))
+    packed.setflags(write=False)
+    return kind, packed
 
 
 class LazyMasks:
@@ -73,11 +91,11 @@ class LazyMasks:
         """Walk the trie (without the lock: two threads may both do it, with equal results) and remember the row."""
         rank_row = np.empty((self.trie.n_tokens + 31) // 32, np.int32)
         if isinstance(self.machine, LazyRSM):
-            looked = lazy_walk.fill(self.machine, self.stacks, self.trie, state, stack, rank_row)
+            looked, n_allowed = lazy_walk.fill(self.machine, self.stacks, self.trie, state, stack, rank_row)
         else:
             assert self._loops is not None
-            looked = fill(self.machine, self.stacks, self.trie, self._loops, state, stack, rank_row)
-        row = pack_row(rank_row, self.trie.token_ids, len(self.trie.all_tokens))
+            looked, n_allowed = fill(self.machine, self.stacks, self.trie, self._loops, state, stack, rank_row)
+        row = pack_row(rank_row, n_allowed, self.trie.token_ids, len(self.trie.all_tokens))
         key = (state, stack) if looked else state
         with self._lock:
             if key not in self._rows:

@@ -58,11 +58,11 @@ def advance(
 
 def fill(
     machine: LazyRSM, stacks: ReturnStacks, trie: TokenTrie, state: int, stack: int, rank_row: npt.NDArray[np.int32]
-) -> bool:
+) -> tuple[bool, int]:
     """As `walk.fill`."""
     path = np.empty((trie.height + 1, 4), np.int32)
     path[0, 0], path[0, 1] = state, stack
-    at = np.array([0, -1, 0, 0, 0], np.int64)  # lead byte, node to go on at, looked below, what is missing
+    at = np.array([0, -1, 0, 0, 0, 0], np.int64)  # lead byte, node to go on at, looked below, what is missing, tokens
     rank_row[:] = 0
     while True:
         t = machine.tables
@@ -73,7 +73,7 @@ def fill(
             rank_row, path, at,
         )  # fmt: skip
         if status == DONE:
-            return bool(at[2])
+            return bool(at[2]), int(at[5])
         machine.build(int(at[3]), int(at[4]))
 
 
@@ -171,7 +171,7 @@ def _fill(  # type: ignore[no-untyped-def]
     edges, row_start, class_base, class_maps, actions, return_key, return_state, loops, parent, frame,
     byte, depth, end, token_start, first, groups, row, path, at,
 ):  # fmt: skip
-    """As `walk._fill`, from ``at``: [lead byte, node or -1, looked, missing frame or -1, missing state or outcome]."""
+    """As `walk._fill`, from ``at``: [lead byte, node or -1, looked, missing frame or -1, missing state or outcome, tokens]"""
     lead = at[0]
     node = at[1]
     while lead < 256:
@@ -224,6 +224,7 @@ def _fill(  # type: ignore[no-untyped-def]
                 continue
             stays = groups[node] & ~loops[entry] == 0
             low, high = token_start[node], token_start[below if stays else node + 1]
+            at[5] += high - low
             if high - low < 32:
                 for rank in range(low, high):
                     row[rank >> 5] |= np.int64(1) << (rank & 31)

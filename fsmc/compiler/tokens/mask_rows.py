@@ -33,22 +33,6 @@ def max_packed_ids(n_words: int) -> int:
     return n_words // 4
 
 
-def pack_row(rank_row: npt.NDArray[np.int32], token_ids: npt.NDArray[np.int32], n_words: int) -> tuple[int, Array]:
-    """Pack a row of rank bits: its kind, and its ids or words (int32).
-
-    rank_row: int32[ceil(n_tokens / 32)], bit ``r`` for the token ``token_ids[r]``; ``n_words``: of a mask row.
-    Ids come in the order of ranks, that is of the tokens' bytes.
-
-    >>> pack_row(np.array([0b010], np.int32), np.array([7, 5, 6], np.int32), 4)
-    (0, array([5], dtype=int32))
-    """
-    packed = np.empty(n_words, np.int32)
-    kind, size = _pack_row(rank_row, token_ids, max_packed_ids(n_words), packed)
-    row = packed[:size].copy()
-    row.setflags(write=False)
-    return kind, row
-
-
 def expand_row(kind: int, packed: Array, all_tokens: npt.NDArray[np.int32], out: npt.NDArray[np.int32]) -> None:
     """Write a packed row into ``out`` (int32[at least n_words], whatever it held before; words beyond become 0).
 
@@ -59,44 +43,6 @@ def expand_row(kind: int, packed: Array, all_tokens: npt.NDArray[np.int32], out:
     '0b11000000'
     """
     _expand_row(kind, packed, all_tokens, out)
-
-
-@kernel
-def _count_bits(word: int) -> int:
-    """Bits set in an int32 (the pattern that LLVM turns into one POPCNT)."""
-    x = np.int64(word) & 0xFFFFFFFF
-    x -= (x >> 1) & 0x55555555
-    x = (x & 0x33333333) + ((x >> 2) & 0x33333333)
-    x = (x + (x >> 4)) & 0x0F0F0F0F
-    return int((x * 0x01010101) >> 24 & 0xFF)
-
-
-@kernel
-def _pack_row(rank_row: Array, token_ids: Array, max_ids: int, packed: Array) -> tuple[int, int]:
-    """Fill ``packed`` (int32[n_words]); returns kind and size."""
-    n_tokens, n_allowed = len(token_ids), 0
-    for w in range(len(rank_row)):
-        n_allowed += _count_bits(rank_row[w])
-    kind = ALLOWED if n_allowed <= max_ids else FORBIDDEN if n_tokens - n_allowed <= max_ids else BITS
-    if kind == BITS:
-        for w in range(len(packed)):
-            packed[w] = 0
-    size = 0
-    for w in range(len(rank_row)):
-        bits = np.int64(rank_row[w]) & 0xFFFFFFFF
-        if kind == FORBIDDEN:
-            bits ^= 0xFFFFFFFF
-        if bits == 0:
-            continue
-        for rank in range(w << 5, min((w + 1) << 5, n_tokens)):
-            if bits >> (rank & 31) & 1:
-                token = token_ids[rank]
-                if kind == BITS:
-                    packed[token >> 5] |= np.int32(1) << np.int32(token & 31)
-                else:
-                    packed[size] = token
-                    size += 1
-    return kind, len(packed) if kind == BITS else size
 
 
 @kernel
@@ -125,4 +71,4 @@ def copy_row(
 ) -> None:
     """Expand the row of a state of a `TokenIndex`, in one call: with so many arrays that costs as much as the copy."""
     row = row_of_state[state]
-    _expand_row(row_kind[row], packed[row_start[row] : row_start[row + 1]], all_tokens, out)
+    _expand_row(np.int64(row_kind[row]), packed[row_start[row] : row_start[row + 1]], all_tokens, out)

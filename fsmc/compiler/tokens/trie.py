@@ -87,6 +87,7 @@ class TokenTrie:
             token_ids,
             np.empty_like(token_ids),
             np.empty(len(token_ids), np.int16),
+            np.empty(258, np.int32),
             np.empty((len(token_ids) // _SMALL + 1, 3), np.int32),
         )
         shared = np.empty(len(token_ids), np.int32)
@@ -148,13 +149,14 @@ def _rounds(height: int) -> npt.NDArray[np.int32]:
 
 
 @kernel
-def _sort_tokens(data: Array, offsets: Array, ids: Array, scratch: Array, keys: Array, stack: Array) -> None:
+def _sort_tokens(
+    data: Array, offsets: Array, ids: Array, scratch: Array, keys: Array, ends: Array, stack: Array
+) -> None:
     """Sort token ids by their bytes, in place: radix sort by the most significant byte, small groups by insertion.
 
     ``stack`` holds groups (from, to, length of the common prefix) of ``ids`` still to sort. They are disjoint and
     larger than ``_SMALL``. Both sorts are stable: tokens with equal bytes stay in id order.
     """
-    ends = np.empty(258, np.int32)
     stack[0, 0], stack[0, 1], stack[0, 2] = 0, len(ids), 0
     n_stack = 1
     while n_stack > 0:
@@ -203,9 +205,8 @@ def _shared_prefixes(data: Array, offsets: Array, ids: Array, shared: Array) -> 
     before, before_end = 0, 0
     for rank in range(len(ids)):
         start, end = offsets[ids[rank]], offsets[ids[rank] + 1]
-        most = min(end - start, before_end - before)
         same = 0
-        while same < most and data[before + same] == data[start + same]:
+        while start + same < end and before + same < before_end and data[before + same] == data[start + same]:
             same += 1
         shared[rank] = same
         n_nodes += end - start - same
@@ -243,4 +244,5 @@ def _longest_below(parent: Array, below: Array) -> None:
     """The number of bytes on the longest way down from each node (``below`` comes as zeros)."""
     for node in range(len(parent) - 1, -1, -1):
         if parent[node] >= 0:
-            below[parent[node]] = max(below[parent[node]], below[node] + 1)
+            if below[parent[node]] < below[node] + 1:
+                below[parent[node]] = below[node] + 1

@@ -96,20 +96,19 @@ def fill(
     state: int,
     stack: int,
     rank_row: npt.NDArray[np.int32],
-) -> bool:
-    """Write the mask row of a configuration as rank bits. Returns whether it depends on the stack.
+) -> tuple[bool, int]:
+    """Write the mask row of a configuration as rank bits. Returns whether it depends on the stack, and how many bits are set.
 
     loops: `byte_groups.loop_groups` of the machine; rank_row: int32[ceil(n_tokens / 32)], overwritten: bit ``r`` is set
     iff all bytes of the token ``trie.token_ids[r]`` can be consumed. A row that never looked at the given stack holds
     for any other; one that met its end (an exit with nothing to return to) has looked.
     """
     path = np.empty((trie.height + 1, 4), np.int32)
-    looked: bool = _fill(
+    return _fill(
         machine.delta, machine.byte_class, machine.actions, machine.returns, stacks.parent, stacks.frame, loops,
         trie.byte, trie.depth, trie.end, trie.token_start, trie.first, trie.groups,
         state, stack, rank_row, path,
     )  # fmt: skip
-    return looked
 
 
 @kernel
@@ -152,7 +151,7 @@ def _advance(
             action = -1 - entry
             operand = actions[action, 1]
             if actions[action, 0] == CALL:
-                top = np.int64(_push(parent, frame, table, count, top, actions[action, 2]))
+                top = np.int64(_push(parent, frame, table, count, top, np.int64(actions[action, 2])))
                 entry = operand
             elif top == 0:
                 entry = np.int32(0)
@@ -173,7 +172,7 @@ def _fill(
     delta: Array, byte_class: Array, actions: Array, returns: Array, parent: Array, frame: Array, loops: Array,
     byte: Array, depth: Array, end: Array, token_start: Array, first: Array, groups: Array,
     state: int, stack: int, row: Array, path: Array,
-) -> bool:  # fmt: skip
+) -> tuple[bool, int]:  # fmt: skip
     """The walk along the trie; ``path`` int32[height + 1, 4] holds, after each depth: state, stack, pushed parent and frame.
 
     A frame pushed on the way needs no node in the pool: at most one is pushed at each depth, and only what lies deeper
@@ -181,7 +180,7 @@ def _fill(
     """
     for w in range(len(row)):
         row[w] = 0
-    looked = False
+    looked, n_allowed = False, np.int64(0)
     path[0, 0], path[0, 1] = state, stack
     for lead in range(256):
         node = first[lead]
@@ -219,6 +218,7 @@ def _fill(
                 continue
             stays = groups[node] & ~loops[entry] == 0
             low, high = token_start[node], token_start[below if stays else node + 1]
+            n_allowed += high - low
             if high - low < 32:
                 for rank in range(low, high):
                     row[rank >> 5] |= np.int32(1) << np.int32(rank & 31)
@@ -234,4 +234,4 @@ def _fill(
                 continue
             path[d, 0], path[d, 1] = entry, top
             node += 1
-    return looked
+    return looked, n_allowed
