@@ -5,8 +5,9 @@ So, beside names in ASCII, which are whole:
 
 - a name has at most three labels of at most 11 characters, whose ASCII form cannot exceed 63 octets: eleven code
   points below U+10000 take at most 56 digits of Punycode (RFC 3492), and ``xn--``;
-- letters are those of the alphabets below U+3100, ideographs of the first two blocks and Hangul syllables;
-- the only combining marks are viramas.
+- letters are Latin, Greek, Cyrillic, Hebrew, Arabic, Devanagari, Thai, Kana, Han and Hangul;
+- the only combining mark is the virama, so that there is no order of marks to normalize;
+- next to labels written from right to left stand only such labels, and those in ASCII that begin with a letter.
 
 Everything else is checked as the RFCs say: characters, hyphens, contexts, writing direction.
 """
@@ -18,15 +19,14 @@ from functools import cache
 
 from fsmc.compiler.automata.dfa import DFA
 from fsmc.compiler.schema.format_hosts import ADDRESS_LITERAL, LABEL, local_part
-from fsmc.compiler.schema.format_machine import ALPHA, DIGIT, machine
+from fsmc.compiler.schema.format_machine import DIGIT, machine
 
 _MAX_CHARACTERS = 11
 _DOT = "[.\u3002\uff0e\uff61]"  # what separates labels (RFC 3490, section 3.1)
 
-# RFC 5892, section 2.6: valid, and never valid, whatever the rules say. Valid in context only are U+00B7 and the like.
+# RFC 5892, section 2.6: valid, and not valid, whatever the rules say
 _EXCEPTIONS = "\u00df\u03c2\u06fd\u06fe\u0f0b\u3007"
-_DISALLOWED = "\u0640\u07fa\u302e\u302f\u3031\u3032\u3033\u3034\u3035\u303b"
-_IN_CONTEXT = "\u00b7\u0375\u05f3\u05f4\u30fb"
+_DISALLOWED = "\u0640"
 
 _ARABIC_DIGITS, _PERSIAN_DIGITS = "\u0660-\u0669", "\u06f0-\u06f9"
 _HEBREW, _GREEK = "\u05d0-\u05ea\u05ef-\u05f2", "\u0370-\u0373\u0375-\u03e1\u03f0-\u03ff\u1f00-\u1fff"
@@ -38,38 +38,46 @@ _JOIN_BOTH = "\u0626\u0628\u062a-\u062e\u0633-\u063f\u0641-\u0647\u0649\u064a"
 _JOIN_BEFORE = "\u0622-\u0625\u0627\u0629\u062f-\u0632\u0648"
 
 
-@cache
-def _letters() -> tuple[str, str, str]:
-    """Letters and digits written left to right, right to left, and viramas, as contents of a character class.
+_BLOCKS = (
+    (0xDF, 0x17F),
+    (0x370, 0x45F),
+    (0x5D0, 0x6FF),
+    (0x904, 0x97F),
+    (0xE01, 0xE5B),
+    (0xF0B, 0xF0B),
+    (0x3041, 0x30FE),
+)
+_HANGUL = "\uac00-\ud7a3"
+_VIRAMA = "\u094d"
 
-    RFC 5892, section 2: letters, digits and marks that neither normalization (KC) nor case folding changes. Left out are
-    characters that may compose with the one before them.
+
+@cache
+def _letters() -> tuple[str, str]:
+    """Letters and digits written left to right, and letters written right to left, as contents of a character class.
+
+    RFC 5892, section 2: letters and digits that neither normalization (KC) nor case folding changes.
     """
-    composing, left, right, viramas = set(), [], [], []
-    for character in map(chr, range(0xC0, 0x3100)):
-        parts = unicodedata.decomposition(character).split()
-        if len(parts) == 2 and not parts[0].startswith("<"):
-            composing.add(chr(int(parts[1], 16)))
-    for character in map(chr, range(0x80, 0x3100)):
-        if unicodedata.combining(character) == 9 and character not in composing:
-            viramas.append(character)
-        elif _is_letter(character) and character not in composing:
+    left, right = [], []
+    for character in (chr(code) for low, high in _BLOCKS for code in range(low, high + 1)):
+        if _is_letter(character):
             direction = unicodedata.bidirectional(character)
             if direction == "L":
                 left.append(character)
-            elif direction in ("R", "AL") and character < "\u0700":
+            elif direction in ("R", "AL"):
                 right.append(character)
-    hangul = "\uac00-\ud7a3"
-    return "".join(left) + f"{_HAN}{hangul}", "".join(right), "".join(viramas)
+    return "".join(left) + _HAN + _HANGUL, "".join(right)
 
 
 def _is_letter(character: str) -> bool:
     if character in _EXCEPTIONS:
         return True
-    if character in _DISALLOWED or "\u1100" <= character <= "\u11ff" or unicodedata.combining(character):
-        return False  # the range: parts of Hangul syllables
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", character).casefold())
-    return folded == character and unicodedata.category(character) in ("Ll", "Lo", "Lm", "Nd", "Mc")
+    return (
+        folded == character
+        and character not in _DISALLOWED
+        and unicodedata.combining(character) == 0
+        and unicodedata.category(character) in ("Ll", "Lo", "Lm", "Nd")
+    )
 
 
 def _without(labels: str, faults: list[str]) -> DFA:
@@ -83,37 +91,35 @@ _HYPHENS = ["-.*", ".*-", "..--.*"]  # RFC 5891, section 4.2.3.1
 @cache
 def _left_to_right() -> DFA:
     """Labels without right-to-left characters."""
-    left, _, viramas = _letters()
-    marks = "".join(c for c in left if unicodedata.category(c).startswith("M"))
+    left, _ = _letters()
     faults = [
         *_HYPHENS,
-        f"[{viramas}{marks}{_ZWNJ}{_ZWJ}].*",  # RFC 5891, section 4.2.3.2
-        f".*[{viramas}]{{2}}.*",  # their order is a matter of normalization
-        f"(?:.*[^{viramas}])?[{_ZWNJ}{_ZWJ}].*",  # RFC 5892, appendix A, here and below
+        f"[{_VIRAMA}{_ZWNJ}{_ZWJ}].*",  # RFC 5891, section 4.2.3.2
+        f".*{_VIRAMA}{{2}}.*",
+        f".*[^{_VIRAMA}][{_ZWNJ}{_ZWJ}].*",  # RFC 5892, appendix A, here and below
         "(?:.*[^l])?\u00b7.*|.*\u00b7(?:[^l].*)?",
         f".*\u0375(?:[^{_GREEK}].*)?",
         f"[^{_KANA_HAN}]*\u30fb[^{_KANA_HAN}]*",
     ]
-    characters = f"a-z{DIGIT}{_PERSIAN_DIGITS}{left}{viramas}{_ZWNJ}{_ZWJ}\u00b7\u0375\u30fb-"
+    characters = f"a-z{DIGIT}{_PERSIAN_DIGITS}{left}{_VIRAMA}{_ZWNJ}{_ZWJ}\u00b7\u0375\u30fb-"
     return _without(f"[{characters}]{{1,{_MAX_CHARACTERS}}}", faults)
 
 
 @cache
 def _bidirectional() -> DFA:
-    """Labels for names in which right-to-left characters occur (RFC 5893, section 2); those from the left of letters only."""
-    left, right, _ = _letters()
-    european, ends = f"{DIGIT}{_PERSIAN_DIGITS}", f"{right}{DIGIT}{_PERSIAN_DIGITS}{_ARABIC_DIGITS}"
+    """Labels for names in which right-to-left characters occur (RFC 5893, section 2): of those, or ASCII."""
+    _, right = _letters()
+    european = f"{DIGIT}{_PERSIAN_DIGITS}"
     faults = [
         *_HYPHENS,
         f"[^{right}].*",
-        f".*[^{ends}\u05f3\u05f4]",
         f".*[{european}].*[{_ARABIC_DIGITS}].*|.*[{_ARABIC_DIGITS}].*[{european}].*",
-        f"(?:.*[^{_HEBREW}])?[\u05f3\u05f4].*",
-        f"(?:.*[^{_JOIN_BOTH}])?{_ZWNJ}.*|.*{_ZWNJ}(?:[^{_JOIN_BOTH}{_JOIN_BEFORE}].*)?",
+        f".*[^{_HEBREW}][\u05f3\u05f4].*",
+        f".*[^{_JOIN_BOTH}]{_ZWNJ}.*|.*{_ZWNJ}(?:[^{_JOIN_BOTH}{_JOIN_BEFORE}].*)?",
     ]
-    from_right = _without(f"[{ends}\u05f3\u05f4{_ZWNJ}-]{{1,{_MAX_CHARACTERS}}}", faults)
-    letters = "".join(c for c in left if not unicodedata.category(c).startswith("M"))
-    return from_right | _without(f"[a-z{letters}]{{1,{_MAX_CHARACTERS}}}", _HYPHENS)
+    characters = f"{right}{european}{_ARABIC_DIGITS}\u05f3\u05f4{_ZWNJ}-"
+    from_right = _without(f"[{characters}]{{1,{_MAX_CHARACTERS}}}", faults)
+    return from_right | _without(f"[a-z][a-z{DIGIT}-]{{0,{_MAX_CHARACTERS - 1}}}", _HYPHENS)
 
 
 def _names(dot: str) -> DFA:

@@ -40,7 +40,9 @@ def _quantifier() -> str:
 def _character_class() -> str:
     """``[…]``: a hyphen stands for itself first or last, else between the ends of a range that goes up."""
     ranges = [
-        rf"\u{ord(low):04x}(?:-(?![\]\\])[\u{ord(low):04x}-\uffff])?" for low in map(chr, range(0x20, 0x7F)) if low not in r"\]-"
+        rf"\u{ord(low):04x}(?:-(?![\]\\])[\u{ord(low):04x}-\uffff])?"
+        for low in map(chr, range(0x20, 0x7F))
+        if low not in r"\]-"
     ]
     from_zero = rf"\\(?:x00|u0000)-(?:\\(?:x[{HEXDIG}]{{2}}|u[{HEXDIG}]{{4}})|[^\]\\\x00-\x1f\U00010000-\U0010ffff])"
     alone = r"[\x01-\x1f\x7f-\U0010ffff]"
