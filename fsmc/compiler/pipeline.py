@@ -344,8 +344,9 @@ class GrammarCompiler:
         >>> grammar.machine.matches(b"[1]"), grammar.machine.matches(b"[1, 1]")
         (True, False)
         """
-        from fsmc.compiler.schema.document import SchemaDocument, schema_of
+        from fsmc.compiler.schema.document import SchemaDocument
         from fsmc.compiler.schema.machine import SchemaMachine, TextOptions
+        from fsmc.compiler.schema.source import schema_of
 
         seconds: dict[str, float] = {}
         schema = schema_of(schema)

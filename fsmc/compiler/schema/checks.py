@@ -36,7 +36,7 @@ def is_number(value: Any) -> bool:
         return False
     if isinstance(value, Decimal):
         return value.is_finite() and -400 <= value.adjusted() <= 400
-    return isinstance(value, int) and value.bit_length() < 1400 or isinstance(value, float) and value - value == 0
+    return (isinstance(value, int) and value.bit_length() < 1400) or (isinstance(value, float) and value - value == 0)
 
 
 def is_json(value: Any) -> bool:
@@ -77,8 +77,7 @@ def _is_type(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(name, str) and name in _TYPES for name in value)
 
 
-
-_TYPES = frozenset("null boolean integer number string array object".split())
+_TYPES = frozenset(["null", "boolean", "integer", "number", "string", "array", "object"])
 _SIZE = Keyword(_is_size, "a whole number of at least 0")
 _NUMBER = Keyword(is_number, "a finite number of reasonable size")
 _STRING = Keyword(lambda v: isinstance(v, str), "a string")

@@ -1,29 +1,51 @@
 """A schema as a document: drafts, identifiers, references, and the check that each keyword has a value of its type.
 
-References go through the ``referencing`` library and whatever registry the caller gives; nothing is fetched. A *node* is a
-subschema at a place, as an integer: equal nodes are the same subschema under the same base URI.
+Pointers into the document at hand are followed here; every other reference goes through the ``referencing`` library, the
+registry that the caller gives, and the official meta-schemas. Nothing is fetched. A *node* is a subschema at a place, as
+an integer: equal nodes are the same subschema read in the same `Context`.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
-from decimal import Decimal
+from collections.abc import Iterable
 from typing import Any
+from urllib.parse import unquote, urldefrag, urljoin
 
 import referencing
 import referencing.exceptions
 import referencing.jsonschema
 
-from fsmc.compiler.errors import LimitExceeded, SchemaError, UnsupportedSchemaError
+from fsmc.compiler.errors import LimitExceeded, SchemaError
+from fsmc.compiler.schema.checks import (
+    DEPENDENCIES,
+    DRAFTS,
+    DYNAMIC,
+    IN_PLACE,
+    ITEMS,
+    KEYWORDS,
+    NAMED,
+    NOTHING,
+    REFERENCE,
+    SCHEMA,
+    SCHEMAS,
+)
+from fsmc.compiler.schema.resources import (
+    RECURSIVE,
+    Context,
+    Resource,
+    Scope,
+    Trail,
+    declared_draft,
+    dynamic_anchors,
+    identifier,
+    kind_below,
+    pointer_text,
+    step_into,
+)
+from fsmc.compiler.schema.source import MAX_DEPTH, json_type, parse_json
 
-DRAFTS = {
-    "http://json-schema.org/draft-04/schema": 4,
-    "http://json-schema.org/draft-06/schema": 6,
-    "http://json-schema.org/draft-07/schema": 7,
-    "https://json-schema.org/draft/2019-09/schema": 2019,
-    "https://json-schema.org/draft/2020-12/schema": 2020,
-}
+MAX_NODES = 1_000_000
+
 _SPECIFICATIONS = {
     4: referencing.jsonschema.DRAFT4,
     6: referencing.jsonschema.DRAFT6,
@@ -31,23 +53,18 @@ _SPECIFICATIONS = {
     2019: referencing.jsonschema.DRAFT201909,
     2020: referencing.jsonschema.DRAFT202012,
 }
-MAX_DEPTH = 400
-MAX_NODES = 1_000_000
 
-_SCHEMA = ("not", "if", "then", "else", "additionalProperties", "additionalItems", "propertyNames", "contains",
-           "unevaluatedProperties", "unevaluatedItems")  # fmt: skip
-_SCHEMAS = ("allOf", "anyOf", "oneOf", "prefixItems")
-_NAMED = ("properties", "patternProperties", "dependentSchemas")
+_Place = tuple[Any, Context, Trail]
 
 
 class SchemaDocument:
     """The nodes of one schema, all of which have been checked.
 
     schema: a dict, a bool, or JSON text. draft: 4, 6, 7, 2019 or 2020 where ``$schema`` does not say (default 2020).
-    registry: a ``referencing.Registry`` of documents that references may name.
+    registry: a ``referencing.Registry`` of documents that references may name, besides the official meta-schemas.
 
-    Raises SchemaError (message, JSON pointer, keyword), LimitExceeded for more than ``max_nodes`` subschemas or nesting
-    deeper than ``max_depth``.
+    Raises SchemaError (message, JSON pointer, keyword), also for references that lead nowhere or only back to themselves;
+    LimitExceeded for more than ``max_nodes`` subschemas or nesting deeper than ``max_depth``.
 
     >>> document = SchemaDocument({"properties": {"a/b": {"$ref": "#/$defs/n"}}, "$defs": {"n": {"minimum": 1}}})
     >>> a = document.child(document.root, "properties", "a/b")
@@ -65,288 +82,336 @@ class SchemaDocument:
         max_nodes: int = MAX_NODES,
     ) -> None:
         if isinstance(schema, str):
-            schema = parse_json(schema)
-        if not isinstance(schema, (dict, bool)):
-            raise SchemaError(f"a schema is an object or a boolean, not {_json_type(schema)}", "", "")
-        if draft is not None and draft not in _SPECIFICATIONS:
-            raise SchemaError(f"draft {draft} is not one of {', '.join(map(str, _SPECIFICATIONS))}", "", "$schema")
-        self.max_nodes = max_nodes
-        _check_depth(schema, max_depth)
-        draft = _draft_of(schema, 2020 if draft is None else draft, "")
-        specification = _SPECIFICATIONS[draft]
-        resource: referencing.Resource[Any] = specification.create_resource(schema)
-        base = resource.id() or ""
-        known = referencing.jsonschema.EMPTY_REGISTRY if registry is None else registry
-        self._registry = known.with_resource(base, resource)
-        self._nodes: list[tuple[Any, Any, int, str]] = []
-        self._ids: dict[tuple[int, str, tuple[str, ...]], int] = {}
+            schema = parse_json(schema, max_depth)
+        if draft is not None and draft not in DRAFTS:
+            raise SchemaError(f"draft {draft} is not one of {', '.join(map(str, DRAFTS))}", "", "$schema")
+        self.max_depth, self.max_nodes = max_depth, max_nodes
+        self._given_registry = registry
+        self._schema, self._draft = schema, 2020 if draft is None else draft
+        self._start(dynamic=False)
+        try:
+            self._check_all()
+        except _DynamicReference:
+            self._start(dynamic=True)
+            self._check_all()
+        self.root = self._enter(self._schema, self._first, "")
+        self._check_cycles()
+
+    def _start(self, dynamic: bool) -> None:
+        """Begin afresh. Dynamic anchors are looked for, and scopes kept apart, only where a reference needs them."""
+        self._dynamic = dynamic
+        self._registry: referencing.Registry[Any] | None = None
+        self._values: list[Any] = []
+        self._contexts: list[Context] = []
+        self._trails: list[Trail] = []
         self._children: dict[tuple[int, tuple[str | int, ...]], int] = {}
-        self._resolved: dict[tuple[int, str], int] = {}
-        self._checked = 0
-        self.dynamic = "$dynamicRef" in str(schema) or "$recursiveRef" in str(schema)
-        self.root = self._intern(schema, self._registry.resolver(base), draft, "")
-        self._check_all()
+        self._resources: dict[tuple[int, str], Resource] = {}
+        self._known_contexts: dict[tuple[Resource, int, Scope], Context] = {}
+        self._referred: list[_Place] = []
+        schema, draft = self._schema, self._draft
+        uri = None
+        if isinstance(schema, dict):
+            draft = declared_draft(schema, draft, "")
+            uri = identifier(schema, draft)
+        self._first = self._context_in(self._resource(schema, urldefrag(uri or "")[0], draft, ""), draft, ())
+
+    # ── nodes ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def value(self, node: int) -> Any:
         """The subschema itself: a dict or a bool."""
-        return self._nodes[node][0]
+        return self._values[node]
 
     def draft(self, node: int) -> int:
         """4, 6, 7, 2019 or 2020."""
-        return self._nodes[node][2]
+        return self._contexts[node].draft
 
     def pointer(self, node: int) -> str:
         """Where the subschema stands: a JSON pointer (RFC 6901), after a URI if in another document."""
-        return self._nodes[node][3]
+        return pointer_text(self._trails[node])
 
     def child(self, node: int, *path: str | int) -> int:
         """The subschema at ``path`` below a node."""
         key = (node, path)
         known = self._children.get(key)
-        if known is not None:
-            return known
-        value, resolver, draft, pointer = self._nodes[node]
-        for step in path:
-            value = value[step]
-        pointer += "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in path)
-        known = self._children[key] = self._enter(value, resolver, draft, pointer)
+        if known is None:
+            value = self._values[node]
+            for step in path:
+                value = value[step]
+            known = self._children[key] = self._enter(value, self._contexts[node], (self._trails[node], *path))
         return known
 
     def resolve(self, node: int, reference: str) -> int:
         """The subschema that a reference in ``node`` names."""
-        key = (node, reference)
-        known = self._resolved.get(key)
-        if known is None:
-            resolver = self._nodes[node][1]
-            try:
-                found = resolver.lookup(reference)
-            except (referencing.exceptions.Unresolvable, ValueError, AttributeError, TypeError) as error:
-                raise SchemaError(
-                    f"cannot resolve {reference!r}: there is no such place in the schema or the registry "
-                    "(documents are never fetched; give a registry)",
-                    self.pointer(node),
-                    "$ref",
-                ) from error
-            draft = self._nodes[node][2]
-            fragment = reference.partition("#")[2]
-            same = reference.startswith("#") or found.resolver._base_uri == resolver._base_uri
-            pointer = fragment if same and fragment.startswith("/") else reference
-            known = self._resolved[key] = self._enter(found.contents, found.resolver, draft, pointer, entered=True)
-        return known
+        return self._enter(*self._target(reference, self._contexts[node], self._trails[node]))
 
     def resolve_dynamic(self, node: int) -> int:
         """The subschema that the ``$dynamicRef`` or ``$recursiveRef`` of ``node`` names, given how we got here."""
-        schema, resolver, draft, _ = self._nodes[node]
-        if "$recursiveRef" in schema:
-            found = referencing.jsonschema.lookup_recursive_ref(resolver)
-            return self._enter(found.contents, found.resolver, draft, "#", entered=True)
-        return self.resolve(node, schema["$dynamicRef"])
+        return self._enter(*self._dynamic_target(self._values[node], self._contexts[node], self._trails[node]))
 
-    def _enter(self, value: Any, resolver: Any, draft: int, pointer: str, entered: bool = False) -> int:
-        """The node of a value met on the way, under the base URI and the draft that its own $id and $schema set."""
-        if isinstance(value, dict):
-            draft = _draft_of(value, draft, pointer)
-            identifier = value.get("id" if draft == 4 else "$id")
-            if isinstance(identifier, str) and not (entered and self._is_root_of(value, resolver)):
-                resolver = resolver.in_subresource(_SPECIFICATIONS[draft].create_resource(value))
-        elif not isinstance(value, bool):
-            raise SchemaError(f"a schema is an object or a boolean, not {_json_type(value)}", pointer, "")
-        return self._intern(value, resolver, draft, pointer)
+    def in_place(self, node: int) -> list[int]:
+        """The subschemas that a subschema applies to the same value, whether they have to hold or are only asked."""
+        schema = self._values[node]
+        if isinstance(schema, bool):
+            return []
+        draft = self._contexts[node].draft
+        if draft <= 7 and "$ref" in schema:
+            return [self.resolve(node, schema["$ref"])]
+        found: list[int] = []
+        for keyword, below in IN_PLACE[draft]:
+            if keyword in schema:
+                if below == SCHEMAS:
+                    found += [self.child(node, keyword, i) for i in range(len(schema[keyword]))]
+                elif below == SCHEMA:
+                    found.append(self.child(node, keyword))
+                elif below == REFERENCE:
+                    found.append(self.resolve(node, schema[keyword]))
+                elif below == DYNAMIC:
+                    found.append(self.resolve_dynamic(node))
+                else:
+                    applied = schema[keyword].items()
+                    found += [
+                        self.child(node, keyword, k) for k, v in applied if below == NAMED or not isinstance(v, list)
+                    ]
+        return found
 
-    def _is_root_of(self, value: Any, resolver: Any) -> bool:
-        return self._registry.get(resolver._base_uri) is not None and self._registry[resolver._base_uri].contents is value
-
-    def _intern(self, value: Any, resolver: Any, draft: int, pointer: str) -> int:
-        scope: tuple[str, ...] = ()
-        if self.dynamic:
-            scope = tuple(uri for uri, _ in resolver.dynamic_scope())
-        key = (id(value), resolver._base_uri, scope)
-        known = self._ids.get(key)
+    def _enter(self, value: Any, context: Context, trail: Trail) -> int:
+        """The node of a value met on the way."""
+        if isinstance(value, dict) and ("$id" in value or "id" in value or "$schema" in value):
+            context = self._context_of(value, context, trail)
+        known = context.nodes.get(id(value))
         if known is None:
-            known = self._ids[key] = len(self._nodes)
-            self._nodes.append((value, resolver, draft, pointer))
-            if len(self._nodes) > self.max_nodes:
-                raise LimitExceeded("max_nodes", self.max_nodes, len(self._nodes), "the schema has too many subschemas")
+            known = context.nodes[id(value)] = len(self._values)
+            self._values.append(value)
+            self._contexts.append(context)
+            self._trails.append(trail)
         return known
+
+    # ── contexts ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _context_of(self, value: dict[str, Any], context: Context, trail: Trail) -> Context:
+        """The context inside a subschema, as its own identifier and ``$schema`` set it."""
+        if value is context.resource.root:
+            return context
+        draft = declared_draft(value, context.draft, trail)
+        uri = identifier(value, draft)
+        if uri is not None:
+            uri = urldefrag(urljoin(context.resource.uri, uri))[0]
+            return self._context_in(self._resource(value, uri, draft, trail), draft, context.scope)
+        return context if draft == context.draft else self._context_in(context.resource, draft, context.scope)
+
+    def _resource(self, root: Any, uri: str, draft: int, trail: Trail) -> Resource:
+        key = (id(root), uri)
+        known = self._resources.get(key)
+        if known is None:
+            dynamic = dynamic_anchors(root, draft) if self._dynamic else {}
+            known = self._resources[key] = Resource(root, uri, draft, trail, dynamic)
+        return known
+
+    def _context_in(self, resource: Resource, draft: int, scope: Scope) -> Context:
+        """The context of a resource entered from a dynamic scope."""
+        if resource.dynamic:
+            declared = dict(scope)
+            new = [(name, resource) for name in resource.dynamic if name not in declared]
+            scope = tuple(sorted([*scope, *new], key=lambda entry: entry[0]))
+        key = (resource, draft, scope)
+        known = self._known_contexts.get(key)
+        if known is None:
+            known = self._known_contexts[key] = Context(resource, draft, scope, KEYWORDS[draft])
+        return known
+
+    # ── references ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _target(self, reference: str, context: Context, trail: Trail) -> _Place:
+        """What a reference names. ``trail``: where it stands, for errors."""
+        known = context.targets.get(reference)
+        if known is None:
+            resource = context.resource
+            uri, fragment = resource.uri, reference[1:]
+            if not reference.startswith("#"):
+                uri, fragment = urldefrag(urljoin(resource.uri, reference))
+            inside, anchored = context, None
+            if uri != resource.uri or (fragment and not fragment.startswith("/")):
+                inside, anchored = self._look_up(uri, fragment, reference, context, trail)
+            if anchored is None:
+                known = self._at_pointer(unquote(fragment), inside, reference, trail)
+            else:
+                known = (anchored, inside, f"{inside.resource.uri}#{fragment}")
+            if not isinstance(known[0], (dict, bool)):
+                where = pointer_text(trail)
+                raise SchemaError(f"{reference!r} names {json_type(known[0])}, which is not a schema", where, "$ref")
+            context.targets[reference] = known
+        return known
+
+    def _at_pointer(self, pointer: str, context: Context, reference: str, where: Trail) -> _Place:
+        """Follow a JSON pointer from the root of a resource, entering the resources embedded on the way."""
+        value, trail = context.resource.root, context.resource.trail
+        below: int | None = SCHEMA  # what ``value`` is: a subschema, or an array or object of them; None: unknown
+        for raw in pointer.split("/")[1:]:
+            if below == SCHEMA and isinstance(value, dict):
+                context = self._context_of(value, context, trail)
+            step = raw.replace("~1", "/").replace("~0", "~")
+            inner, step_taken = step_into(value, step, reference, where)
+            if below == SCHEMA and isinstance(value, dict):
+                kind = kind_below(step, context.draft)
+                if kind == ITEMS:
+                    kind = SCHEMAS if isinstance(inner, list) else SCHEMA
+                below = None if kind in (NOTHING, REFERENCE, DYNAMIC) else kind
+            else:
+                below = SCHEMA if below in (SCHEMAS, NAMED, DEPENDENCIES) else None
+            value, trail = inner, (trail, step_taken)
+        return value, context, trail
+
+    def _look_up(self, uri: str, fragment: str, reference: str, context: Context, where: Trail) -> tuple[Context, Any]:
+        """The context of the resource that a URI names; with a plain-name fragment also the subschema that it names."""
+        try:
+            retrieved = self._retrieve(uri)
+            contents = retrieved.value.contents
+            anchored = None
+            if fragment and not fragment.startswith("/"):
+                anchor = retrieved.registry.anchor(uri, fragment).value
+                anchored = anchor.resource.contents
+        except (LookupError, referencing.exceptions.Unretrievable, ValueError, AttributeError, TypeError) as error:
+            raise SchemaError(
+                f"cannot resolve {reference!r}: there is no such place in the schema or the registry "
+                "(documents are never fetched; give a registry)",
+                pointer_text(where),
+                "$ref",
+            ) from error
+        draft = declared_draft(contents, context.draft, where) if isinstance(contents, dict) else context.draft
+        resource = self._resource(contents, uri, draft, f"{uri}#")
+        return self._context_in(resource, draft, context.scope), anchored
+
+    def _retrieve(self, uri: str) -> Any:
+        if self._registry is None:
+            root = self._first.resource
+            known = referencing.jsonschema.EMPTY_REGISTRY if self._given_registry is None else self._given_registry
+            self._registry = known.with_resource(
+                root.uri, _SPECIFICATIONS[self._first.draft].create_resource(root.root)
+            )
+        if "json-schema.org/" in uri:
+            from jsonschema_specifications import REGISTRY
+
+            if uri in REGISTRY:
+                return REGISTRY.get_or_retrieve(uri)
+        retrieved = self._registry.get_or_retrieve(uri)
+        self._registry = retrieved.registry
+        return retrieved
+
+    def _dynamic_target(self, schema: dict[str, Any], context: Context, trail: Trail) -> _Place:
+        reference = schema["$dynamicRef"] if context.draft >= 2020 else "#"
+        place = self._target(reference, context, trail)
+        name = RECURSIVE if context.draft == 2019 else urldefrag(reference)[1]
+        if place[1].resource.dynamic.get(name) is place[0]:
+            outermost = dict(context.scope).get(name)
+            if outermost is not None:
+                inside = self._context_in(outermost, outermost.draft, context.scope)
+                return outermost.dynamic[name], inside, f"{outermost.uri}#{name}"
+        return place
 
     # ── checking ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _check_all(self) -> None:
-        """Check every subschema that can be reached; checking one makes the nodes below it and those it refers to."""
-        while self._checked < len(self._nodes):
-            node = self._checked
-            self._checked += 1
-            value = self._nodes[node][0]
-            if isinstance(value, dict):
-                draft, pointer = self._nodes[node][2:]
-                for keyword in value:
-                    check = _CHECKS.get(keyword)
-                    if check is not None and not check[0](value[keyword], draft):
+        """Check every subschema that can be reached from the root.
+
+        Subschemas first and what references name after, so that a wrong value is reported where it stands rather than
+        as a reference that cannot be resolved.
+        """
+        queue: list[tuple[Any, Context, Trail, int]] = [(self._schema, self._first, "", 1)]
+        references: list[tuple[dict[str, Any], Context, Trail, str]] = []
+        at = 0
+        while at < len(queue):
+            self._check_queue(queue, at, references)
+            at = len(queue)
+            for schema, context, trail, keyword in references:
+                if keyword == "$ref":
+                    place = self._target(schema[keyword], context, trail)
+                elif self._dynamic:
+                    place = self._dynamic_target(schema, context, trail)
+                else:
+                    raise _DynamicReference
+                queue.append((*place, 1))
+                self._referred.append((schema, context, trail))
+            references.clear()
+
+    def _check_queue(
+        self,
+        queue: list[tuple[Any, Context, Trail, int]],
+        start: int,
+        references: list[tuple[dict[str, Any], Context, Trail, str]],
+    ) -> None:
+        """Check the subschemas in the queue from ``start`` on, adding those below them as they are met."""
+        add = queue.append
+        for i in range(start, start + self.max_nodes + 1):
+            if i == len(queue):
+                break
+            value, context, trail, depth = queue[i]
+            if value is True or value is False:
+                continue
+            if not isinstance(value, dict):
+                raise SchemaError(
+                    f"a schema is an object or a boolean, not {json_type(value)}", pointer_text(trail), ""
+                )
+            if "$id" in value or "id" in value or "$schema" in value:
+                context = self._context_of(value, context, trail)
+            if id(value) in context.checked:
+                continue
+            context.checked.add(id(value))
+            if depth > self.max_depth:
+                raise LimitExceeded("max_depth", self.max_depth, depth, "the schema nests too deeply")
+            keywords = context.keywords
+            items: Iterable[tuple[str, Any]] = value.items()
+            if context.draft <= 7 and "$ref" in value:
+                items = [("$ref", value["$ref"])]
+            for name, inner in items:
+                keyword = keywords.get(name)
+                if keyword is None:
+                    continue
+                holds, what, below, _ = keyword
+                if not holds(inner):
+                    where = pointer_text((trail, name))
+                    raise SchemaError(f"must be {what}, not {json_type(inner)}", where, name)
+                if below == NOTHING:
+                    continue
+                if below == NAMED:
+                    for key, schema in inner.items():
+                        add((schema, context, (trail, name, key), depth + 2))
+                elif below == SCHEMA or (below == ITEMS and not isinstance(inner, list)):
+                    add((inner, context, (trail, name), depth + 1))
+                elif below in (SCHEMAS, ITEMS):
+                    for k, schema in enumerate(inner):
+                        add((schema, context, (trail, name, k), depth + 2))
+                elif below == DEPENDENCIES:
+                    for key, schema in inner.items():
+                        if not isinstance(schema, list):
+                            add((schema, context, (trail, name, key), depth + 2))
+                else:
+                    references.append((value, context, trail, name))
+        if len(queue) > self.max_nodes:
+            raise LimitExceeded("max_nodes", self.max_nodes, len(queue), "the schema has too many subschemas")
+
+    def _check_cycles(self) -> None:
+        """Raise if a reference leads back to itself with nothing in between, so that it says nothing."""
+        finished: set[int] = set()
+        for schema, context, trail in self._referred:
+            start = self._enter(schema, context, trail)
+            if start in finished:
+                continue
+            open_ = {start: iter(self.in_place(start))}
+            while open_:
+                node, below = next(reversed(open_.items()))
+                for inner in below:
+                    if inner in open_:
                         raise SchemaError(
-                            f"must be {check[1]}, not {_json_type(value[keyword])}", f"{pointer}/{keyword}", keyword
+                            "the references lead back here with nothing in between", self.pointer(inner), "$ref"
                         )
-                for _ in self._below(node, value, draft):
-                    pass
-
-    def _below(self, node: int, schema: dict[str, Any], draft: int) -> Iterator[int]:
-        """Every subschema directly below a node or referred to by it."""
-        if "$ref" in schema:
-            yield self.resolve(node, schema["$ref"])
-            if draft <= 7:
-                return
-        if ("$dynamicRef" in schema and draft >= 2020) or ("$recursiveRef" in schema and draft == 2019):
-            yield self.resolve_dynamic(node)
-        for keyword in _SCHEMA:
-            if keyword in schema:
-                yield self.child(node, keyword)
-        for keyword in _SCHEMAS:
-            for i in range(len(schema.get(keyword, ()))):
-                yield self.child(node, keyword, i)
-        for keyword in _NAMED:
-            for name in schema.get(keyword, ()):
-                yield self.child(node, keyword, name)
-        if "items" in schema:
-            if isinstance(schema["items"], list):
-                for i in range(len(schema["items"])):
-                    yield self.child(node, "items", i)
-            else:
-                yield self.child(node, "items")
-        for name, dependency in schema.get("dependencies", {}).items():
-            if isinstance(dependency, (dict, bool)):
-                yield self.child(node, "dependencies", name)
+                    if inner not in finished:
+                        open_[inner] = iter(self.in_place(inner))
+                        break
+                else:
+                    finished.add(node)
+                    del open_[node]
+        self._referred.clear()
 
 
-def schema_of(source: Any) -> dict[str, Any] | bool | str:
-    """The schema of what users call one: a dict, a bool, JSON text, a pydantic model, a dataclass, a TypedDict or other type.
-
-    Raises SchemaError for anything else.
-    """
-    if isinstance(source, (dict, bool, str)):
-        return source
-    try:
-        from pydantic import TypeAdapter
-        from pydantic.errors import PydanticUserError
-    except ImportError as error:
-        raise SchemaError("to compile a type, install pydantic; or give its JSON Schema as a dict", "", "") from error
-    try:
-        return TypeAdapter(source).json_schema()
-    except (PydanticUserError, TypeError, NameError) as error:
-        raise SchemaError(f"{source!r} is neither a JSON Schema nor a type that pydantic understands", "", "") from error
-
-
-def parse_json(text: str) -> Any:
-    """JSON text with exact numbers. Raises SchemaError for what is not JSON: also NaN, Infinity and repeated members."""
-
-    def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
-        if len(found) != len(pairs):
-            names = [name for name, _ in pairs]
-            twice = next(name for name in names if names.count(name) > 1)
-            raise SchemaError(f"the member {twice!r} stands twice in one object", "", "")
-        return found
-
-    def constant(name: str) -> Any:
-        raise SchemaError(f"{name} is not JSON", "", "")
-
-    try:
-        return json.loads(text, parse_float=Decimal, parse_constant=constant, object_pairs_hook=members)
-    except RecursionError as error:
-        raise SchemaError("the text nests too deeply", "", "") from error
-    except ValueError as error:
-        if isinstance(error, SchemaError):
-            raise
-        raise SchemaError(f"not JSON: {error}", "", "") from error
-
-
-def _draft_of(schema: Any, default: int, pointer: str) -> int:
-    if not isinstance(schema, dict) or not isinstance(schema.get("$schema"), str):
-        return default
-    uri = schema["$schema"].rstrip("#").replace("https://json-schema.org/draft-0", "http://json-schema.org/draft-0")
-    if uri in DRAFTS:
-        return DRAFTS[uri]
-    if uri in ("http://json-schema.org/schema", "https://json-schema.org/schema"):
-        return default
-    if "json-schema.org/draft-03" in uri:
-        raise UnsupportedSchemaError("draft 3 is not supported", pointer, "$schema")
-    return default  # a meta-schema of somebody's own: keywords mean what the default draft says
-
-
-def _check_depth(schema: Any, max_depth: int) -> None:
-    """Raise if containers nest deeper than ``max_depth``: level by level, without recursion."""
-    level = [schema]
-    depth = 0
-    while level:
-        depth += 1
-        if depth > max_depth:
-            raise LimitExceeded("max_depth", max_depth, depth, "the schema nests too deeply")
-        below = []
-        for value in level:
-            if isinstance(value, dict):
-                below += [v for v in value.values() if isinstance(v, (dict, list))]
-            elif isinstance(value, list):
-                below += [v for v in value if isinstance(v, (dict, list))]
-        level = below
-
-
-def _json_type(value: Any) -> str:
-    for type_, name in ((bool, "a boolean"), (str, "a string"), (dict, "an object"), ((list, tuple), "an array")):
-        if isinstance(value, type_):  # type: ignore[arg-type]
-            return name
-    return "null" if value is None else "a number" if isinstance(value, (int, float, Decimal)) else type(value).__name__
-
-
-def _is_number(value: Any) -> bool:
-    if isinstance(value, bool):
-        return False
-    if isinstance(value, Decimal):
-        return value.is_finite() and -400 <= value.adjusted() <= 400
-    return isinstance(value, int) and value.bit_length() < 1400 or isinstance(value, float) and value - value == 0
-
-
-def _is_size(value: Any, draft: int) -> bool:
-    return _is_number(value) and value >= 0 and value == int(value)
-
-
-def _is_names(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(name, str) for name in value)
-
-
-_TYPES = frozenset("null boolean integer number string array object".split())
-_SIZE = (_is_size, "a whole number of at least 0")
-_NUMBER = (lambda v, d: _is_number(v), "a finite number of reasonable size")
-_OBJECT = (lambda v, d: isinstance(v, dict), "an object of subschemas")
-_STRING = (lambda v, d: isinstance(v, str), "a string")
-_LIST = (lambda v, d: isinstance(v, list) and len(v) > 0, "a non-empty array of subschemas")
-_CHECKS: dict[str, tuple[Any, str]] = {
-    "$ref": _STRING,
-    "$dynamicRef": _STRING,
-    "type": (
-        lambda v, d: isinstance(v, str) and v in _TYPES or isinstance(v, list) and all(isinstance(t, str) and t in _TYPES for t in v),
-        "the name of a type, or an array of them (null, boolean, integer, number, string, array, object)",
-    ),
-    "enum": (lambda v, d: isinstance(v, list), "an array of values"),
-    "properties": _OBJECT,
-    "patternProperties": _OBJECT,
-    "dependentSchemas": _OBJECT,
-    "dependencies": (
-        lambda v, d: isinstance(v, dict) and all(isinstance(x, (dict, bool, str)) or _is_names(x) for x in v.values()),
-        "an object of subschemas or arrays of names",
-    ),
-    "dependentRequired": (lambda v, d: isinstance(v, dict) and all(map(_is_names, v.values())), "an object of arrays of names"),
-    "required": (lambda v, d: _is_names(v) or d == 4 and isinstance(v, bool), "an array of names"),
-    "allOf": _LIST,
-    "anyOf": _LIST,
-    "oneOf": _LIST,
-    "prefixItems": _LIST,
-    "pattern": _STRING,
-    "format": _STRING,
-    "minimum": _NUMBER,
-    "maximum": _NUMBER,
-    "exclusiveMinimum": (lambda v, d: isinstance(v, bool) or _is_number(v), "a number"),
-    "exclusiveMaximum": (lambda v, d: isinstance(v, bool) or _is_number(v), "a number"),
-    "multipleOf": (lambda v, d: _is_number(v) and v > 0, "a number greater than 0"),
-    "uniqueItems": (lambda v, d: isinstance(v, bool), "a boolean"),
-    **dict.fromkeys(
-        ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties", "minContains", "maxContains"), _SIZE
-    ),
-}
+class _DynamicReference(Exception):
+    """The schema has dynamic references, so that scopes have to be kept apart."""

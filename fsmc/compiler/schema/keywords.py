@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from decimal import Decimal
 from typing import Any
 
-from fsmc.compiler.errors import LimitExceeded, SchemaError, UnsupportedSchemaError
+from fsmc.compiler.errors import LimitExceeded
 from fsmc.compiler.schema.atoms import (
     ARRAY,
     FALSE_LITERAL,
@@ -24,6 +24,7 @@ from fsmc.compiler.schema.atoms import (
     OBJECT,
     STRING,
     TRUE_LITERAL,
+    TYPES,
     All,
     AtLeast,
     Const,
@@ -41,15 +42,10 @@ from fsmc.compiler.schema.atoms import (
     StrEnum,
     Unique,
 )
+from fsmc.compiler.schema.checks import DRAFTS
 from fsmc.compiler.schema.document import SchemaDocument
 from fsmc.compiler.schema.formats import KNOWN_FORMATS, MAX_LENGTH
 from fsmc.compiler.schema.formula import FALSE, TRUE, Formulas
-
-ANNOTATIONS = frozenset(
-    "$schema $id id $anchor $dynamicAnchor $recursiveAnchor $comment $defs definitions $vocabulary title description default "
-    "examples deprecated readOnly writeOnly contentEncoding contentMediaType contentSchema".split()
-)
-"""Keywords that say nothing about validity (the standard's annotations and identifiers)."""
 
 MAX_CONDITIONAL_CONTAINS = 6
 """unevaluatedItems is split by the truth of each conditional ``contains`` it may see: 2**n cases."""
@@ -83,7 +79,9 @@ def canonical(value: Any) -> str:
 
 def to_decimal(number: int | float | Decimal) -> Decimal:
     """The exact decimal number that JSON text shows for a Python number."""
-    return number if isinstance(number, Decimal) else Decimal(number) if isinstance(number, int) else Decimal(repr(number))
+    return (
+        number if isinstance(number, Decimal) else Decimal(number) if isinstance(number, int) else Decimal(repr(number))
+    )
 
 
 def number_text(number: Decimal) -> str:
@@ -101,7 +99,7 @@ class Keywords:
         self.document, self.formulas = document, formulas
         self._expanded: dict[tuple[int, str], int] = {}
         self._nodes: dict[tuple[int, str], int] = {}
-        self._open: set[tuple[int, str]] = set()
+        self.constants: dict[str, Any] = {}  # canonical text → the value as first written
         self.unknown_formats: dict[str, str] = {}  # format name → pointer of its first use, for a note on the grammar
 
     def schema(self, node: int) -> int:
@@ -113,7 +111,9 @@ class Keywords:
 
     def const(self, value: Any) -> int:
         """The formula over values "equal to this JSON value"."""
-        return self.formulas.atom(Const(canonical(value)))
+        text = canonical(value)
+        self.constants.setdefault(text, value)
+        return self.formulas.atom(Const(text))
 
     def expand(self, formula: int, type_: str) -> int:
         """The formula over values, as one over the atoms of one type."""
@@ -126,7 +126,7 @@ class Keywords:
     def _expand_atom(self, atom: int, type_: str) -> int:
         payload = self.formulas.payload(atom)
         if isinstance(payload, Const):
-            return self._const(json.loads(payload.text, parse_float=Decimal), type_)
+            return self._const(self.constants[payload.text], type_)
         assert isinstance(payload, Schema)
         return self.expand_node(payload.node, type_)
 
@@ -139,36 +139,21 @@ class Keywords:
         value = self.document.value(node)
         if isinstance(value, bool):
             return TRUE if value else FALSE
-        if key in self._open:
-            raise SchemaError("the reference leads back to itself with nothing in between", self.document.pointer(node), "$ref")
-        self._open.add(key)
-        try:
-            result = self.formulas.conj(self._keyword_formulas(node, value, type_))
-        finally:
-            self._open.discard(key)
-        self._nodes[key] = result
+        rules = _RULES[self.document.draft(node), type_]
+        if (
+            "$ref" in value and self.document.draft(node) <= 7
+        ):  # before 2019-09 everything beside a reference is ignored
+            value = {"$ref": value["$ref"]}
+        parts = [rule(self, node, value, type_) for keyword in value if (rule := rules.get(keyword)) is not None]
+        result = self._nodes[key] = self.formulas.conj(parts)
         return result
-
-    def _keyword_formulas(self, node: int, schema: dict[str, Any], type_: str) -> Iterable[int]:
-        draft = self.document.draft(node)
-        if draft <= 7 and "$ref" in schema:  # before 2019-09 everything beside a reference is ignored
-            yield self._reference(node, schema["$ref"], type_)
-            return
-        for keyword in schema:
-            rule = _RULES.get(keyword)
-            if rule is not None:
-                function, types, first, last = rule
-                if first <= draft <= last and (types is None or type_ in types):
-                    yield function(self, node, schema, type_)
-            elif keyword in _REFUSED and draft >= _REFUSED[keyword]:
-                raise UnsupportedSchemaError("this keyword is not supported", self.document.pointer(node), keyword)
 
     # ── any type ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _reference(self, node: int, _: Any, type_: str) -> int:
-        return self.expand_node(self.document.resolve(node, self.document.value(node)["$ref"]), type_)
+    def _reference(self, node: int, schema: dict[str, Any], type_: str) -> int:
+        return self.expand_node(self.document.resolve(node, schema["$ref"]), type_)
 
-    def _dynamic_reference(self, node: int, _: Any, type_: str) -> int:
+    def _dynamic_reference(self, node: int, schema: dict[str, Any], type_: str) -> int:
         return self.expand_node(self.document.resolve_dynamic(node), type_)
 
     def _type(self, node: int, schema: dict[str, Any], type_: str) -> int:
@@ -189,7 +174,9 @@ class Keywords:
             return self.formulas.atom(StrEnum(strings)) if strings else FALSE
         if type_ == NUMBER:
             numbers = frozenset(
-                to_decimal(v).normalize() for v in values if isinstance(v, (int, float, Decimal)) and not isinstance(v, bool)
+                to_decimal(v).normalize()
+                for v in values
+                if isinstance(v, (int, float, Decimal)) and not isinstance(v, bool)
             )
             return self.formulas.atom(NumEnum(numbers)) if numbers else FALSE
         return self.formulas.disj(self._const(value, type_) for value in values)
@@ -235,9 +222,7 @@ class Keywords:
         then, otherwise = (
             self.expand_node(self.document.child(node, k), type_) if k in schema else TRUE for k in ("then", "else")
         )
-        return formulas.conj(
-            [formulas.disj([formulas.negate(condition), then]), formulas.disj([condition, otherwise])]
-        )
+        return formulas.conj([formulas.disj([formulas.negate(condition), then]), formulas.disj([condition, otherwise])])
 
     # ── strings ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -272,12 +257,10 @@ class Keywords:
         return self.formulas.negate(self.formulas.atom(AtLeast(to_decimal(schema["maximum"]), not exclusive)))
 
     def _exclusive_minimum(self, node: int, schema: dict[str, Any], type_: str) -> int:
-        bound = schema["exclusiveMinimum"]
-        return TRUE if isinstance(bound, bool) else self.formulas.atom(AtLeast(to_decimal(bound), True))
+        return self.formulas.atom(AtLeast(to_decimal(schema["exclusiveMinimum"]), True))
 
     def _exclusive_maximum(self, node: int, schema: dict[str, Any], type_: str) -> int:
-        bound = schema["exclusiveMaximum"]
-        return TRUE if isinstance(bound, bool) else self.formulas.negate(self.formulas.atom(AtLeast(to_decimal(bound), False)))
+        return self.formulas.negate(self.formulas.atom(AtLeast(to_decimal(schema["exclusiveMaximum"]), False)))
 
     def _multiple_of(self, node: int, schema: dict[str, Any], type_: str) -> int:
         return self.formulas.atom(MultipleOf(to_decimal(schema["multipleOf"])))
@@ -300,7 +283,8 @@ class Keywords:
     def _properties(self, node: int, schema: dict[str, Any], type_: str) -> int:
         child = self.document.child
         return self.formulas.conj(
-            self._all(self._names([name]), self.schema(child(node, "properties", name))) for name in schema["properties"]
+            self._all(self._names([name]), self.schema(child(node, "properties", name)))
+            for name in schema["properties"]
         )
 
     def _pattern_properties(self, node: int, schema: dict[str, Any], type_: str) -> int:
@@ -324,8 +308,6 @@ class Keywords:
         return self._all(self.formulas.negate(allowed), FALSE)
 
     def _required(self, node: int, schema: dict[str, Any], type_: str) -> int:
-        if self.document.draft(node) == 4 and isinstance(schema["required"], bool):
-            return TRUE  # draft 3's flag inside a property: draft 4 ignores it
         return self.formulas.conj(map(self._present, schema["required"]))
 
     def _min_properties(self, node: int, schema: dict[str, Any], type_: str) -> int:
@@ -349,9 +331,8 @@ class Keywords:
     def _dependencies(self, node: int, schema: dict[str, Any], type_: str) -> int:
         parts = []
         for name, dependency in schema["dependencies"].items():
-            if isinstance(dependency, (list, str)):
-                names = [dependency] if isinstance(dependency, str) else dependency
-                consequence = self.formulas.conj(map(self._present, names))
+            if isinstance(dependency, list):
+                consequence = self.formulas.conj(map(self._present, dependency))
             else:
                 consequence = self.expand_node(self.document.child(node, "dependencies", name), type_)
             parts.append(self._if_present(name, consequence))
@@ -440,25 +421,6 @@ class Keywords:
             for name in schema.get("dependentSchemas", ()):
                 yield self._present(name), document.child(node, "dependentSchemas", name)
 
-    def in_place(self, node: int) -> list[int]:
-        """The subschemas that a subschema applies to the same value, whether they have to hold or are only asked."""
-        document, schema = self.document, self.document.value(node)
-        if isinstance(schema, bool):
-            return []
-        if document.draft(node) <= 7 and "$ref" in schema:
-            return [document.resolve(node, schema["$ref"])]
-        found = [document.resolve(node, schema["$ref"])] if "$ref" in schema else []
-        if "$dynamicRef" in schema or "$recursiveRef" in schema:
-            found.append(document.resolve_dynamic(node))
-        for keyword in ("allOf", "anyOf", "oneOf"):
-            found += [document.child(node, keyword, i) for i in range(len(schema.get(keyword, ())))]
-        found += [document.child(node, keyword) for keyword in ("if", "then", "else", "not") if keyword in schema]
-        found += [document.child(node, "dependentSchemas", name) for name in schema.get("dependentSchemas", ())]
-        for name, dependency in schema.get("dependencies", {}).items():
-            if isinstance(dependency, (dict, bool)):
-                found.append(document.child(node, "dependencies", name))
-        return found
-
     def _evaluated_keys(self, node: int, condition: int, own: bool) -> Iterable[tuple[int, int]]:
         """(condition, keys): where the condition holds, these keys have been evaluated."""
         schema = self.document.value(node)
@@ -494,7 +456,9 @@ class Keywords:
                         refined[more] = formulas.disj([refined.get(more, FALSE), cut])
             cells = refined
             if len(cells) > 4096:
-                raise LimitExceeded("key classes of unevaluatedProperties", 4096, len(cells), "simplify the alternatives")
+                raise LimitExceeded(
+                    "key classes of unevaluatedProperties", 4096, len(cells), "simplify the alternatives"
+                )
         return formulas.conj(formulas.disj([*covered, self._all(cell, value)]) for covered, cell in cells.items())
 
     def simplify_keys(self, keys: int) -> int:
@@ -546,7 +510,10 @@ class Keywords:
         conditions = sorted({condition for condition, _, _ in found} - {TRUE})
         if len(conditions) > MAX_CONDITIONAL_CONTAINS:
             raise LimitExceeded(
-                "alternatives seen by unevaluatedItems", MAX_CONDITIONAL_CONTAINS, len(conditions), "simplify the alternatives"
+                "alternatives seen by unevaluatedItems",
+                MAX_CONDITIONAL_CONTAINS,
+                len(conditions),
+                "simplify the alternatives",
             )
         cases = []
         for truth in itertools.product((True, False), repeat=len(conditions)):
@@ -561,47 +528,55 @@ class Keywords:
         return formulas.disj(cases)
 
 
-_Rule = tuple[Callable[[Keywords, int, dict[str, Any], str], int], tuple[str, ...] | None, int, int]
+_Rule = Callable[[Keywords, int, dict[str, Any], str], int]
 _K = Keywords
-_RULES: dict[str, _Rule] = {  # keyword → (formula, types it speaks of, first and last draft that knows it)
-    "$ref": (_K._reference, None, 2019, 2020),
-    "$dynamicRef": (_K._dynamic_reference, None, 2020, 2020),
-    "$recursiveRef": (_K._dynamic_reference, None, 2019, 2019),
-    "type": (_K._type, None, 4, 2020),
-    "enum": (_K._enum, None, 4, 2020),
-    "const": (_K._const_keyword, None, 6, 2020),
-    "allOf": (_K._all_of, None, 4, 2020),
-    "anyOf": (_K._any_of, None, 4, 2020),
-    "oneOf": (_K._one_of, None, 4, 2020),
-    "not": (_K._not, None, 4, 2020),
-    "if": (_K._if, None, 7, 2020),
-    "minLength": (_K._min_length, (STRING,), 4, 2020),
-    "maxLength": (_K._max_length, (STRING,), 4, 2020),
-    "pattern": (_K._pattern, (STRING,), 4, 2020),
-    "format": (_K._format, (STRING,), 4, 2020),
-    "minimum": (_K._minimum, (NUMBER,), 4, 2020),
-    "maximum": (_K._maximum, (NUMBER,), 4, 2020),
-    "exclusiveMinimum": (_K._exclusive_minimum, (NUMBER,), 6, 2020),
-    "exclusiveMaximum": (_K._exclusive_maximum, (NUMBER,), 6, 2020),
-    "multipleOf": (_K._multiple_of, (NUMBER,), 4, 2020),
-    "properties": (_K._properties, (OBJECT,), 4, 2020),
-    "patternProperties": (_K._pattern_properties, (OBJECT,), 4, 2020),
-    "additionalProperties": (_K._additional_properties, (OBJECT,), 4, 2020),
-    "propertyNames": (_K._property_names, (OBJECT,), 6, 2020),
-    "required": (_K._required, (OBJECT,), 4, 2020),
-    "minProperties": (_K._min_properties, (OBJECT,), 4, 2020),
-    "maxProperties": (_K._max_properties, (OBJECT,), 4, 2020),
-    "dependentRequired": (_K._dependent_required, (OBJECT,), 2019, 2020),
-    "dependentSchemas": (_K._dependent_schemas, (OBJECT,), 2019, 2020),
-    "dependencies": (_K._dependencies, (OBJECT,), 4, 2020),
-    "unevaluatedProperties": (_K._unevaluated_properties, (OBJECT,), 2019, 2020),
-    "prefixItems": (_K._prefix_items, (ARRAY,), 2020, 2020),
-    "items": (_K._items, (ARRAY,), 4, 2020),
-    "additionalItems": (_K._additional_items, (ARRAY,), 4, 2019),
-    "minItems": (_K._min_items_keyword, (ARRAY,), 4, 2020),
-    "maxItems": (_K._max_items, (ARRAY,), 4, 2020),
-    "contains": (_K._contains, (ARRAY,), 6, 2020),
-    "uniqueItems": (_K._unique_items, (ARRAY,), 4, 2020),
-    "unevaluatedItems": (_K._unevaluated_items, (ARRAY,), 2019, 2020),
+_TABLE: tuple[
+    tuple[str, _Rule, tuple[str, ...], int, int], ...
+] = (  # keyword, its formula, the types it speaks of, first and last draft
+    ("$ref", _K._reference, TYPES, 4, 2020),
+    ("$dynamicRef", _K._dynamic_reference, TYPES, 2020, 2020),
+    ("$recursiveRef", _K._dynamic_reference, TYPES, 2019, 2019),
+    ("type", _K._type, TYPES, 4, 2020),
+    ("enum", _K._enum, TYPES, 4, 2020),
+    ("const", _K._const_keyword, TYPES, 6, 2020),
+    ("allOf", _K._all_of, TYPES, 4, 2020),
+    ("anyOf", _K._any_of, TYPES, 4, 2020),
+    ("oneOf", _K._one_of, TYPES, 4, 2020),
+    ("not", _K._not, TYPES, 4, 2020),
+    ("if", _K._if, TYPES, 7, 2020),
+    ("minLength", _K._min_length, (STRING,), 4, 2020),
+    ("maxLength", _K._max_length, (STRING,), 4, 2020),
+    ("pattern", _K._pattern, (STRING,), 4, 2020),
+    ("format", _K._format, (STRING,), 4, 2020),
+    ("minimum", _K._minimum, (NUMBER,), 4, 2020),
+    ("maximum", _K._maximum, (NUMBER,), 4, 2020),
+    ("exclusiveMinimum", _K._exclusive_minimum, (NUMBER,), 6, 2020),
+    ("exclusiveMaximum", _K._exclusive_maximum, (NUMBER,), 6, 2020),
+    ("multipleOf", _K._multiple_of, (NUMBER,), 4, 2020),
+    ("properties", _K._properties, (OBJECT,), 4, 2020),
+    ("patternProperties", _K._pattern_properties, (OBJECT,), 4, 2020),
+    ("additionalProperties", _K._additional_properties, (OBJECT,), 4, 2020),
+    ("propertyNames", _K._property_names, (OBJECT,), 6, 2020),
+    ("required", _K._required, (OBJECT,), 4, 2020),
+    ("minProperties", _K._min_properties, (OBJECT,), 4, 2020),
+    ("maxProperties", _K._max_properties, (OBJECT,), 4, 2020),
+    ("dependentRequired", _K._dependent_required, (OBJECT,), 2019, 2020),
+    ("dependentSchemas", _K._dependent_schemas, (OBJECT,), 2019, 2020),
+    ("dependencies", _K._dependencies, (OBJECT,), 4, 2020),
+    ("unevaluatedProperties", _K._unevaluated_properties, (OBJECT,), 2019, 2020),
+    ("prefixItems", _K._prefix_items, (ARRAY,), 2020, 2020),
+    ("items", _K._items, (ARRAY,), 4, 2020),
+    ("additionalItems", _K._additional_items, (ARRAY,), 4, 2019),
+    ("minItems", _K._min_items_keyword, (ARRAY,), 4, 2020),
+    ("maxItems", _K._max_items, (ARRAY,), 4, 2020),
+    ("contains", _K._contains, (ARRAY,), 6, 2020),
+    ("uniqueItems", _K._unique_items, (ARRAY,), 4, 2020),
+    ("unevaluatedItems", _K._unevaluated_items, (ARRAY,), 2019, 2020),
+)
+_RULES: dict[tuple[int, str], dict[str, _Rule]] = {
+    (draft, type_): {
+        name: rule for name, rule, types, first, last in _TABLE if first <= draft <= last and type_ in types
+    }
+    for draft in DRAFTS
+    for type_ in TYPES
 }
-_REFUSED: dict[str, int] = {}

@@ -1,14 +1,16 @@
 """The order in which an object's declared members are written.
 
-Every ``properties`` list that applies to the object is respected as far as they agree: names are merged topologically,
-among those that could come next the one named first comes first; where lists contradict each other, the first named wins.
-Names that only ``required`` lists come after them.
+Every ``properties`` list that applies to the object is respected as far as they agree, and so are the members of constants:
+names are merged topologically, among those that could come next the one named first comes first; where lists contradict
+each other, the first named wins. Names that only ``required``, ``dependentRequired`` or ``propertyNames`` list come after them.
 """
 
 from __future__ import annotations
 
 import heapq
+import itertools
 from collections.abc import Iterable
+from typing import Any
 
 from fsmc.compiler.schema.atoms import Const, Schema
 from fsmc.compiler.schema.keywords import Keywords
@@ -29,23 +31,27 @@ class MemberOrder:
             lists: dict[tuple[str, ...], None] = {}
             required: dict[str, None] = {}
             for formula in formulas:
-                for node in self._nodes(formula):
-                    own, names = self._of_node(node)
-                    lists.update(dict.fromkeys(own))
-                    required.update(dict.fromkeys(names))
+                for payload in self._payloads(formula):
+                    if isinstance(payload, Const):
+                        _add_members(lists, [self.keywords.constants[payload.text]])
+                    else:
+                        own, names = self._of_node(payload.node)
+                        lists.update(dict.fromkeys(own))
+                        required.update(dict.fromkeys(names))
             merged = merge(list(lists))
             seen = set(merged)
             known = self._orders[formulas] = (*merged, *(name for name in required if name not in seen))
         return known
 
-    def _nodes(self, formula: int) -> list[int]:
+    def _payloads(self, formula: int) -> list[Schema | Const]:
         table = self.keywords.formulas
-        payloads = [table.payload(atom) for atom in sorted(table.atoms(formula))]
-        assert all(isinstance(p, (Schema, Const)) for p in payloads)
-        return [p.node for p in payloads if isinstance(p, Schema)]
+        return [table.payload(atom) for atom in sorted(table.atoms(formula))]
 
     def _of_node(self, node: int) -> tuple[tuple[tuple[str, ...], ...], tuple[str, ...]]:
-        """(properties lists, required names) of a subschema and all that it applies to the same value."""
+        """(lists, other names) of a subschema and all that it applies to the same value.
+
+        Lists are those of ``properties`` and the members of constants; other names stand in ``required`` and the like.
+        """
         known = self._lists.get(node)
         if known is not None:
             return known
@@ -59,17 +65,29 @@ class MemberOrder:
             if not isinstance(schema, dict):
                 continue
             lists[tuple(schema.get("properties", ()))] = None
-            names = schema.get("required", ())
-            required.update(dict.fromkeys(names if isinstance(names, list) else ()))
-            dependent = [*schema.get("dependentRequired", {}).values(), *schema.get("dependencies", {}).values()]
-            for extra in dependent:
-                required.update(dict.fromkeys(extra if isinstance(extra, list) else ()))
-            applied = [n for n in self.keywords.in_place(current) if n not in seen]
+            _add_members(lists, [schema["const"]] if "const" in schema else schema.get("enum", ()))
+            required.update(dict.fromkeys(schema.get("required", ())))
+            for keyword in ("dependentRequired", "dependencies"):
+                for name, needed in schema.get(keyword, {}).items():
+                    required.update(dict.fromkeys([name, *(needed if isinstance(needed, list) else ())]))
+            required.update(dict.fromkeys(self._listed_keys(current, schema)))
+            applied = [n for n in self.keywords.document.in_place(current) if n not in seen]
             seen.update(applied)
             stack.extend(reversed(applied))
         lists.pop((), None)
         known = self._lists[node] = (tuple(lists), tuple(required))
         return known
+
+    def _listed_keys(self, node: int, schema: dict[str, Any]) -> list[str]:
+        """The names that ``propertyNames`` enumerates."""
+        if "propertyNames" not in schema or self.keywords.document.draft(node) < 6:
+            return []
+        keys = self.keywords.document.value(self.keywords.document.child(node, "propertyNames"))
+        return [name for name in keys.get("enum", ()) if isinstance(name, str)] if isinstance(keys, dict) else []
+
+
+def _add_members(lists: dict[tuple[str, ...], None], values: Iterable[Any]) -> None:
+    lists.update((tuple(value), None) for value in values if isinstance(value, dict))
 
 
 def merge(lists: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
@@ -88,7 +106,7 @@ def merge(lists: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
     after: dict[str, set[str]] = {name: set() for name in rank}
     waits = dict.fromkeys(rank, 0)
     for names in lists:
-        for a, b in zip(names, names[1:], strict=False):
+        for a, b in itertools.pairwise(names):
             if a != b and b not in after[a]:
                 after[a].add(b)
                 waits[b] += 1

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from fsmc.compiler.schema.arrays import ArrayShape
-from fsmc.compiler.schema.document import parse_json
+from fsmc.compiler.schema.source import parse_json
 from fsmc.compiler.schema.objects import ObjectShape
 
 if TYPE_CHECKING:

@@ -35,7 +35,9 @@ def schema_of(source: Any) -> dict[str, Any] | bool | str:
     try:
         return TypeAdapter(source).json_schema()
     except (PydanticUserError, TypeError, NameError) as error:
-        raise SchemaError(f"{source!r} is neither a JSON Schema nor a type that pydantic understands", "", "") from error
+        raise SchemaError(
+            f"{source!r} is neither a JSON Schema nor a type that pydantic understands", "", ""
+        ) from error
 
 
 def parse_json(text: str, max_depth: int = MAX_DEPTH) -> Any:

@@ -7,13 +7,12 @@ JSON text, in which some characters are written as escapes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 
 import numpy as np
 
 from fsmc.compiler.automata.algebra import all_text
-from fsmc.compiler.automata.counting import is_finite
 from fsmc.compiler.automata.determinize import MAX_STATES, determinize
 from fsmc.compiler.automata.dfa import DFA
 from fsmc.compiler.automata.minimize import minimize
@@ -21,7 +20,8 @@ from fsmc.compiler.automata.nfa import thompson
 from fsmc.compiler.errors import LimitExceeded
 from fsmc.compiler.schema.atoms import Format, Length, Pattern, StrEnum
 from fsmc.compiler.schema.formats import format_dfa
-from fsmc.compiler.schema.formula import FALSE, OR, TRUE, Formulas
+from fsmc.compiler.schema.cubes import Cube, cubes
+from fsmc.compiler.schema.formula import AND, FALSE, OR, TRUE, Formulas
 from fsmc.compiler.schema.outcome_dfa import OutcomeDFA, joint_component, joint_satisfiable
 from fsmc.compiler.syntax.regex import parse_regex
 
@@ -118,38 +118,59 @@ def string_satisfiable(formula: int, table: Formulas) -> bool:
     """Whether some string satisfies the formula; the usual cases are answered without building anything."""
     if formula in (TRUE, FALSE):
         return formula == TRUE
-    if table.kind(formula) == OR and any(string_satisfiable(part, table) for part in table.arguments(formula)):
-        return True
+    return any(_cube_satisfiable(cube, table) for cube in cubes(table, _without_negated_lengths(formula, table), _undecided))
+
+
+def _undecided(_: Cube) -> Callable[[int], int]:
+    return lambda atom: atom
+
+
+def _without_negated_lengths(formula: int, table: Formulas) -> int:
+    """The formula with "not minimum to maximum characters" written as "fewer, or more"."""
+    kind = table.kind(formula)
+    if kind in (AND, OR):
+        parts = [_without_negated_lengths(part, table) for part in table.arguments(formula)]
+        return table.conj(parts) if kind == AND else table.disj(parts)
+    literal = table.literal(formula)
+    payload = table.payload(literal[0]) if literal else None
+    if not isinstance(payload, Length) or (literal and literal[1]):
+        return formula
+    fewer = table.atom(Length(0, payload.minimum - 1)) if payload.minimum > 0 else FALSE
+    more = table.atom(Length(payload.maximum + 1, None)) if payload.maximum is not None else FALSE
+    return table.disj([fewer, more])
+
+
+def _cube_satisfiable(cube: Cube, table: Formulas) -> bool:
+    """Whether one string makes all these literals true."""
     included: frozenset[str] | None = None
-    machines, lengths, others = [], [], []
     excluded: set[str] = set()
-    for part in table.conjuncts(formula):
-        literal = table.literal(part)
-        payload = table.payload(literal[0]) if literal else None
-        sign = literal is not None and literal[1]
-        if isinstance(payload, StrEnum) and sign:
-            included = payload.values if included is None else included & payload.values
-        elif isinstance(payload, StrEnum):
-            excluded |= payload.values
+    machines: list[Pattern | Format] = []
+    low, high = 0, None
+    negative = False
+    for atom, sign in cube.items():
+        payload = table.payload(atom)
+        if isinstance(payload, StrEnum):
+            if sign:
+                included = payload.values if included is None else included & payload.values
+            else:
+                excluded |= payload.values
         elif isinstance(payload, Length) and sign:
-            lengths.append(payload)
-        elif isinstance(payload, (Pattern, Format)) and sign:
+            low = max(low, payload.minimum)
+            if payload.maximum is not None:
+                high = payload.maximum if high is None else min(high, payload.maximum)
+        elif sign:
             machines.append(payload)
         else:
-            others.append(part)
+            negative = True
+    formula = table.conj(atom if sign else table.negate(atom) for atom, sign in cube.items())
     if included is not None:
         return any(string_holds(formula, text, table) for text in included - excluded)
-    if not others:
-        if not machines and all(length.maximum is None or length.maximum >= length.minimum for length in lengths):
-            low = max((length.minimum for length in lengths), default=0)
-            high = min((length.maximum for length in lengths if length.maximum is not None), default=None)
-            if high is None or high >= max(low, 1):
-                return True  # more strings of one character than any enumeration excludes
-            return high == low == 0 and "" not in excluded
-        if len(machines) == 1 and not lengths:
-            dfa = _atom_dfa(machines[0])
-            if not dfa.is_empty and (not excluded or not is_finite(dfa)):
-                return True
+    if high is not None and high < low:
+        return False
+    if not machines and not negative:
+        if high is None or high >= 1:
+            return True  # more strings of one character than any enumeration excludes
+        return "" not in excluded
     if any(string_holds(formula, text, table) for text in _candidates(machines)):
         return True
     rest, low, high = split_length(formula, table)

@@ -1,0 +1,137 @@
+"""Formats against tables of cases, against other judges of the same standards, and against the official test suite."""
+
+from __future__ import annotations
+
+import calendar
+import datetime
+import gzip
+import ipaddress
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fsmc.compiler.automata.counting import StringCounts
+from fsmc.compiler.automata.dfa import DFA
+from fsmc.compiler.schema.formats import KNOWN_FORMATS, MAX_LENGTH, format_dfa
+from fsmc.compiler.syntax.regex import parse_regex
+
+SUITE = Path(__file__).resolve().parents[3] / "shared" / "data" / "json_schema_test_suite_dev.jsonl.gz"
+
+CASES: dict[str, tuple[list[str], list[str]]] = {  # format: accepted, rejected
+    "date": (["2024-02-29", "0000-01-01", "1999-12-31"], ["1900-02-29", "2024-04-31", "2024-1-01", "٢024-01-01", ""]),
+    "date-time": (
+        ["2024-02-29T23:59:59Z", "1937-01-01t12:00:27.87+00:20", "2024-01-01T00:00:00-23:59", "2024-01-01T00:00:00-00:00"],
+        ["2024-01-01 00:00:00Z", "2024-01-01T00:00:00", "2024-01-01T24:00:00Z", "2024-01-01T00:00:00.Z", "2023-02-29T00:00:00Z"],
+    ),
+    "time": (["00:00:00Z", "23:59:59.5z", "12:00:00+23:59"], ["12:00Z", "12:00:00", "12:00:00+24:00", "12:00:00+1:00"]),
+    "duration": (
+        ["P1Y2M3DT4H5M6S", "PT1M2S", "P2W", "P0D", "P1M2D"],
+        ["P", "PT", "P1YT", "P1Y2D", "PT1H2S", "P1W2D", "P1.5D", "-P1D", "p1d", "1D"],
+    ),
+    "email": (
+        ["a@b", "o'neil+x@mail.example.org", '"a b"@c', r'"\""@c', "x@[127.0.0.1]", "x@[IPv6:1::2]", "a" * 64 + "@b"],
+        ["a", "@b", "a@", "a.@b", ".a@b", "a b@c", "a@-b", "a@b-", "a@b..c", "a@b_c", '"@c', "x@[1.2.3]", "x@[IPv6:1:2]"]
+        + ["x@[IPv6:1:2:3:4:5:6:7::]", "a" * 65 + "@b", "a@" + "b" * 64, "é@b", "a@é"],
+    ),
+    "idn-email": (["é@é", "例え@例え.jp", "a@b", '"é"@b', "é" * 32 + "@b"], ["é", "é..é@b", "a@l·a", "é" * 33 + "@b", "a＠b"]),
+    "hostname": (
+        ["a", "1.2.3.4", "a-b.c", "a--b", "ab--c", "a" * 63, ".".join(["a" * 63] * 3)],
+        ["", ".", "a.", ".a", "a..b", "-a", "a-", "a_b", "a" * 64, "xn--X", "b.XN--x", "a\n"],
+    ),
+    "idn-hostname": (
+        ["a。b", "실례.테스트", "ß", "l·l", "α͵β", "א׳ב", "・カ", "क्‍ष", "بي‌بي", "۰0", "א.com", "ب٠"],
+        ["aא", "0a.א", "a·l", "α͵", "׳א", "・", "क‍ष", "ب٠۰", "A\u00e9", "e\u0301", "xn--X", "a。", "ㅋ", "́a", "ü" * 12],
+    ),
+    "ipv4": (["0.0.0.0", "255.255.255.255"], ["256.0.0.0", "1.2.3", "1.2.3.4.5", "01.2.3.4", "1.2.3.4 ", "1.2.3.４"]),
+    "ipv6": (
+        ["::", "1::", "::1", "1:2:3:4:5:6:7:8", "1::8", "1:2:3:4:5:6:7::", "::1.2.3.4", "1:2:3:4:5:6:1.2.3.4", "ABCD::ef"],
+        ["", ":", ":::", "1", "1:2:3:4:5:6:7", "1:2:3:4:5:6:7:8::", "1::2::3", "12345::", "::1%eth0", "::1.2.3", "[::1]"],
+    ),
+    "uri": (
+        ["a:", "http://", "urn:a:b", "http://u:p@h:80/p?q=/?#f", "http://[v1.x]/", "http://999.1.1.1", "mailto:a@b", "a:/%41"],
+        ["", "//a", "1a:b", "a b:c", "http://a b", "http://[::1", "a:%4", "http://é", "http://a:b", "http://a/[", "a:\\", "a:#b#c"],
+    ),
+    "uri-reference": (["", "//a", "?", "#", "../a:b", "a/b:c", "http://a"], ["1:b", ":a", "a b", "%", "//[", "é", "a#b#c"]),
+    "iri": (["http://é/é?\ue000#é", "a:"], ["é:a", "http://a/\ue000", "http://é b", "é"]),
+    "iri-reference": (["", "é", "?\ue000"], ["\ue000", "é b", "<"]),
+    "uuid": (["123E4567-e89b-12d3-a456-426614174000"], ["123e4567e89b12d3a456426614174000", "{123e4567-e89b-12d3-a456-426614174000}"]),
+    "json-pointer": (["", "/", "/a~0~1/é", "//"], ["a", "#/a", "/~", "/~2"]),
+    "relative-json-pointer": (["0", "10/a", "0#", "1//"], ["", "/a", "01", "-1", "1#/a", "0##"]),
+    "uri-template": (
+        ["", "{a}", "{+a,b*,c:3}", "x{?q.r}y%20é", "{%41}"],
+        ["{", "}", "{}", "{a,}", "{a:0}", "{a:10000}", "{a..b}", "{=a}", "a b", "{a b}", "%4"],
+    ),
+    "regex": (
+        ["", "a|b|", "(a(b(c)))*?", "[]", "[^]", "[a-z-]", "[-a]", r"\d+\.\x41", "a{2,10}", "a{9,9}", "(?=a(b))c", r"[^\x00-\x7f]"],
+        ["(", ")", "*", "a**", "a{2,1}", "a{20,19}", "{1}", "[z-a]", "[", "]", "\\", r"\a", "(?i)a", "(?P<n>a)", "(?=a)*", "^*"],
+    ),
+}
+
+
+def accepts(name: str, text: str) -> bool:
+    return len(text) <= MAX_LENGTH.get(name, len(text)) and format_dfa(name).matches(text.encode())
+
+
+def test_every_format_has_cases() -> None:
+    assert set(CASES) == KNOWN_FORMATS
+
+
+@pytest.mark.parametrize("name", sorted(CASES))
+def test_cases(name: str) -> None:
+    good, bad = CASES[name]
+    assert [text for text in good if not accepts(name, text)] == []
+    assert [text for text in bad if accepts(name, text)] == []
+
+
+def test_names_have_253_characters_at_most() -> None:
+    label = "a" * 62 + "."
+    assert accepts("hostname", label * 4 + "a") and not accepts("hostname", label * 4 + "aa")
+
+
+@pytest.mark.parametrize("year", [0, 4, 100, 400, 1900, 2000, 2023, 2024, 2100, 9999])
+def test_calendar(year: int) -> None:
+    for month in range(14):
+        for day in range(33):
+            # calendar counts a year 0 as it would a year 400: the calendar repeats
+            exists = 1 <= month <= 12 and 1 <= day <= calendar.monthrange(year or 400, month)[1]
+            assert accepts("date", f"{year:04}-{month:02}-{day:02}") == exists
+
+
+def test_leap_seconds_are_the_last_of_june_and_december_in_utc() -> None:
+    for last in (datetime.datetime(1998, 12, 31, 23, 59), datetime.datetime(1997, 6, 30, 23, 59)):
+        for quarter in range(-95, 96):
+            local = last + datetime.timedelta(minutes=15 * quarter)
+            offset = f"{'-' if quarter < 0 else '+'}{abs(quarter) // 4:02}:{abs(quarter) % 4 * 15:02}"
+            assert accepts("date-time", f"{local:%Y-%m-%dT%H:%M}:60.25{offset}")
+            assert accepts("time", f"{local:%H:%M}:60{offset}")
+            for minutes in (-1440, -60, -1, 1, 15, 1440):
+                wrong = local + datetime.timedelta(minutes=minutes)
+                assert not accepts("date-time", f"{wrong:%Y-%m-%dT%H:%M}:60{offset}")
+    assert accepts("time", "23:59:60Z") and not accepts("date-time", "1998-11-30T23:59:60Z")
+
+
+def judged_by_ipaddress(text: str, version: int) -> bool:
+    try:
+        return ipaddress.ip_address(text).version == version and "%" not in text
+    except ValueError:
+        return False
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.lists(st.sampled_from(["0", "1", "00", "255", "256", "abcd", "12345", ":", "::", ".", ":", ":"]), max_size=17))
+def test_ip_addresses_as_python_reads_them(parts: list[str]) -> None:
+    text = "".join(parts)
+    assert accepts("ipv4", text) == judged_by_ipaddress(text, 4)
+    assert accepts("ipv6", text) == judged_by_ipaddress(text, 6)
+
+
+def samples(dfa: DFA, count: int, seed: int, max_length: int = 40) -> list[str]:
+    """Texts of all lengths the machine has up to a bound, uniformly drawn within each."""
+    rng = np.random.default_rng(seed)
+    counts = StringCounts(dfa, max_length)
+    lengths = [n for n in range(max_length + 1) if counts.total(n)]
+    return [counts.sample(rng, int(rng.choice(lengths))).decode() for _ in range(count)]
