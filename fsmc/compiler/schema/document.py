@@ -289,7 +289,7 @@ class SchemaDocument:
                 root.uri, _SPECIFICATIONS[self._first.draft].create_resource(root.root)
             )
         if "json-schema.org/" in uri:
-            from jsonschema_specifications import REGISTRY
+            from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped]
 
             if uri in REGISTRY:
                 return REGISTRY.get_or_retrieve(uri)

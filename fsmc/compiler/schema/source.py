@@ -84,6 +84,6 @@ def _depth(text: str) -> int:
 def json_type(value: Any) -> str:
     """What a value is, for messages."""
     for type_, name in ((bool, "a boolean"), (str, "a string"), (dict, "an object"), ((list, tuple), "an array")):
-        if isinstance(value, type_):  # type: ignore[arg-type]
+        if isinstance(value, type_):
             return name
     return "null" if value is None else "a number" if isinstance(value, (int, float, Decimal)) else type(value).__name__
