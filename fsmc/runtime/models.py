@@ -6,6 +6,7 @@ import contextlib
 import copy
 import hashlib
 import importlib.util
+import io
 import logging
 import os
 import shutil
@@ -133,9 +134,10 @@ def _load_gguf(file: Path, dtype: str | torch.dtype) -> tuple[Any, Any]:
 def _convert_gguf(file: Path) -> tuple[Any, Any]:
     """The model in float32 as if it had never been quantized: transformers refuses to save one read from GGUF."""
     try:
-        tokenizer = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
-        quantized = AutoModelForCausalLM.from_pretrained(file.parent, gguf_file=file.name, dtype=torch.float32)
-    except (OSError, ValueError) as error:
+        with contextlib.redirect_stderr(io.StringIO()):  # the bar of this conversion heeds no setting
+            tokenizer = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
+            quantized = AutoModelForCausalLM.from_pretrained(file.parent, gguf_file=file.name, dtype=torch.float32)
+    except Exception as error:  # on a damaged file its reader raises whatever it stumbles over
         raise FsmcError(f"{file}: not a GGUF file that transformers can load ({error})") from error
     config = copy.deepcopy(quantized.config)
     del config.quantization_config

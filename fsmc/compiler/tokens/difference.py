@@ -221,21 +221,37 @@ def store_ranks(
 
 
 @kernel
-def ranks_to_ids(row_kind: Array, row_start: Array, stored: Array, token_ids: Array, scratch: Array) -> None:
-    """Rewrite the rows that `index_rows` stored, from ranks to token ids, in place. scratch: int32[n_words]."""
+def ranks_to_ids(
+    row_kind: Array, row_start: Array, stored: Array, token_ids: Array, all_tokens: Array, scratch: Array
+) -> None:
+    """Rewrite rows that `store_ranks` wrote, from ranks to token ids, in place. all_tokens, scratch: int32[n_words].
+
+    Bits go to scattered places, a nanosecond each: a row that is mostly full is made from that of all tokens.
+    """
     for r in range(len(row_kind)):
         start = row_start[r]
         if row_kind[r] != BITS:
             for i in range(start, row_start[r + 1]):
                 stored[i] = token_ids[stored[i]]
             continue
+        more_full = 0
         for w in range(len(scratch)):
             scratch[w] = stored[start + w]
-            stored[start + w] = 0
-        for rank in range(len(token_ids)):
-            if scratch[rank >> 5] >> (rank & 31) & 1:
-                token = token_ids[rank]
-                stored[start + (token >> 5)] |= np.int32(1) << np.int32(token & 31)
+            if scratch[w] == -1:
+                more_full += 1
+            elif scratch[w] == 0:
+                more_full -= 1
+        for w in range(len(scratch)):
+            stored[start + w] = all_tokens[w] if more_full > 0 else 0
+        for w in range((len(token_ids) + 31) >> 5):
+            bits = np.int64(scratch[w]) & _WORD
+            if more_full > 0:
+                bits ^= _WORD
+            if bits != 0:
+                for rank in range(w << 5, (w + 1) << 5):
+                    if rank < len(token_ids) and bits >> (rank & 31) & 1:
+                        token = token_ids[rank]
+                        stored[start + (token >> 5)] ^= np.int32(1) << np.int32(token & 31)
 
 
 @kernel

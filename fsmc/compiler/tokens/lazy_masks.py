@@ -21,19 +21,21 @@ _ENTRY_BYTES = 400  # a key, a tuple, an array's header and their places in the 
 _Row = tuple[int, npt.NDArray[np.int32]]
 
 
-def pack_row(rank_row: npt.NDArray[np.int32], n_allowed: int, token_ids: npt.NDArray[np.int32], n_words: int) -> _Row:
-    """Pack a row of rank bits (see `mask_rows`): its kind, and its ids or words (int32, read-only).
+def pack_row(rank_row: npt.NDArray[np.int32], n_allowed: int, trie: TokenTrie) -> _Row:
+    """Pack a row of rank bits, ``n_allowed`` of them set (see `mask_rows`): its kind, and its ids or words (int32, read-only).
 
-    rank_row: int32[ceil(n_tokens / 32)], bit ``r`` for the token ``token_ids[r]``, ``n_allowed`` of them set;
-    n_words: of a mask row. Ids come in the order of ranks, that is of the tokens' bytes.
+    rank_row: int32[ceil(n_tokens / 32)]. Ids come in the order of ranks, that is of the tokens' bytes.
 
-    >>> pack_row(np.array([0b010], np.int32), 1, np.array([7, 5, 6], np.int32), 4)
-    (0, array([5], dtype=int32))
+    >>> from fsmc.compiler.tokens.vocabulary import Vocabulary
+    >>> trie = TokenTrie.build(Vocabulary.from_tokens([b"%03d" % n for n in range(200)][::-1]))
+    >>> pack_row(np.array([0b010, 0, 0, 0, 0, 0, 0], np.int32), 1, trie)
+    (0, array([198], dtype=int32))
     """
+    n_words = len(trie.all_tokens)
     stored = np.empty(n_words, np.int32)
-    kind, size = store_ranks(rank_row, n_allowed, len(token_ids), n_words, max_packed_ids(n_words), stored, 0)
-    packed = stored[:size].copy()
-    ranks_to_ids(np.array([kind], np.uint8), np.array([0, size]), packed, token_ids, np.empty(n_words, np.int32))
+    kind, size = store_ranks(rank_row, n_allowed, trie.n_tokens, n_words, max_packed_ids(n_words), stored, 0)
+    packed, scratch = stored[:size].copy(), np.empty(n_words, np.int32)
+    ranks_to_ids(np.array([kind], np.uint8), np.array([0, size]), packed, trie.token_ids, trie.all_tokens, scratch)
     packed.setflags(write=False)
     return kind, packed
 
@@ -95,7 +97,7 @@ class LazyMasks:
         else:
             assert self._loops is not None
             looked, n_allowed = fill(self.machine, self.stacks, self.trie, self._loops, state, stack, rank_row)
-        row = pack_row(rank_row, n_allowed, self.trie.token_ids, len(self.trie.all_tokens))
+        row = pack_row(rank_row, n_allowed, self.trie)
         key = (state, stack) if looked else state
         with self._lock:
             if key not in self._rows:

@@ -190,7 +190,7 @@ def build_index(
     n_rows, n_stored = int(cursor[N_ROWS]), int(cursor[N_STORED])
     row_kind, row_start = row_kind[:n_rows].copy(), row_start[: n_rows + 1].copy()
     packed = stored[:n_stored].copy()
-    ranks_to_ids(row_kind, row_start, packed, trie.token_ids, np.empty(n_words, np.int32))
+    ranks_to_ids(row_kind, row_start, packed, trie.token_ids, trie.all_tokens, np.empty(n_words, np.int32))
     return TokenIndex(row_of[states][last], row_kind, row_start, packed, trie.all_tokens)
 
 
