@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from fsmc.compiler.automata.dfa import DEAD
 from fsmc.compiler.automata.lazy_rsm import LazyRSM
@@ -26,13 +25,9 @@ class LazyJumpForward:
         live = np.flatnonzero(row)
         return bool(len(live)) and bool((live >= 0x80).all() and (live < 0xC0).all())
 
-    def jump_on_stack(self, state: int, node: int, parent: npt.NDArray[np.int32], frame: npt.NDArray[np.int32]) -> bytes:
-        """The forced bytes, in whole characters; the stack as a node of a pool (see `JumpForwardMap.jump_on_stack`)."""
-        frames = []
-        while node:
-            frames.append(int(frame[node]))
-            node = int(parent[node])
-        return self.jump_from(Configuration(state, tuple(reversed(frames))))[0]
+    def forced_text(self, configuration: Configuration) -> bytes:
+        """The bytes of `jump_from`."""
+        return self.jump_from(configuration)[0]
 
     def jump_from(self, configuration: Configuration) -> tuple[bytes, Configuration]:
         """The forced bytes from a configuration to the last character boundary, and the configuration there."""
