@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import reduce
+from operator import and_, or_
 
 from fsmc.compiler.schema.atoms import StrEnum
-from fsmc.compiler.schema.formula import FALSE, TRUE, Formulas
+from fsmc.compiler.schema.formula import AND, ATOM, FALSE, NOT, OR, TRUE, Formulas
 from fsmc.compiler.schema.outcome_dfa import OutcomeDFA
 from fsmc.compiler.schema.strings import string_component, string_holds
 
@@ -57,9 +59,10 @@ def key_space(names: tuple[str, ...], key_sets: Iterable[int], table: Formulas) 
     """The classes that ``key_sets`` and the declared names make of all keys. ``names`` must hold every enumerated key."""
     key_sets = sorted(set(key_sets))
     declared = frozenset(names)
-    mask_of = {
-        keys: sum(1 << i for i, name in enumerate(names) if string_holds(keys, name, table)) for keys in key_sets
-    }
+    index = {name: i for i, name in enumerate(names)}
+    mask_of: dict[int, int] = {TRUE: (1 << len(names)) - 1, FALSE: 0}
+    for keys in key_sets:
+        _declared_mask(keys, index, mask_of, table)
 
     def undeclared(atom: int) -> int:
         payload = table.payload(atom)
@@ -80,6 +83,70 @@ def key_space(names: tuple[str, ...], key_sets: Iterable[int], table: Formulas) 
         for i, vector in enumerate(others.vectors):
             mask_of[keys] |= (kept == TRUE or (kept != FALSE and vector[column[kept]])) << (n + i)
     return KeySpace(names, mask_of, others, tuple(others.size(i) for i in range(len(others.vectors))))
+
+
+def _declared_mask(keys: int, index: dict[str, int], known: dict[int, int], table: Formulas) -> int:
+    """The declared names in a key set, as bits: its atoms' masks, combined as the atoms are. Every part goes into ``known``."""
+    mask = known.get(keys)
+    if mask is not None:
+        return mask
+    kind = table.kind(keys)
+    parts = [_declared_mask(part, index, known, table) for part in table.arguments(keys)]
+    everything = known[TRUE]
+    if kind == ATOM:
+        payload = table.payload(keys)
+        if isinstance(payload, StrEnum):
+            mask = sum(1 << index[name] for name in payload.values)
+        else:
+            mask = sum(1 << i for name, i in index.items() if string_holds(keys, name, table))
+    elif kind == NOT:
+        mask = everything & ~parts[0]
+    elif kind == AND:
+        mask = everything
+        for part in parts:
+            mask &= part
+    elif kind == OR:
+        mask = 0
+        for part in parts:
+            mask |= part
+    else:
+        once = twice = 0
+        for part in parts:
+            twice |= once & part
+            once |= part
+        mask = once & ~twice
+    known[keys] = mask
+    return mask
+
+
+def _masks(names: tuple[str, ...], key_sets: Iterable[int], table: Formulas) -> dict[int, int]:
+    """Key set → bit mask of the names in it. An object of n members has n key sets of one name each: no n² questions."""
+    index = {name: i for i, name in enumerate(names)}
+    everything = (1 << len(names)) - 1
+    known = {TRUE: everything, FALSE: 0}
+
+    def mask(formula: int) -> int:
+        found = known.get(formula)
+        if found is None:
+            kind, parts = table.kind(formula), table.arguments(formula)
+            if kind == ATOM:
+                payload = table.payload(formula)
+                if isinstance(payload, StrEnum):
+                    found = sum(1 << index[name] for name in payload.values)
+                else:
+                    found = sum(1 << i for i, name in enumerate(names) if string_holds(formula, name, table))
+            elif kind == NOT:
+                found = everything ^ mask(parts[0])
+            elif kind == AND:
+                found = reduce(and_, map(mask, parts))
+            elif kind == OR:
+                found = reduce(or_, map(mask, parts))
+            else:
+                found = sum(1 << i for i, name in enumerate(names) if string_holds(formula, name, table))
+            known[formula] = found
+        return found
+
+    return {keys: mask(keys) for keys in key_sets}
 
 
 def enumerated_names(key_sets: Iterable[int], table: Formulas) -> Iterable[str]:
