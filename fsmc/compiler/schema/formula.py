@@ -101,21 +101,28 @@ class Formulas:
         """The formula with each atom replaced by ``value_of(atom)``, simplified. ``memo`` may be shared by calls with the
         same ``value_of``."""
         memo = {} if memo is None else memo
+        nodes = self._nodes
+
+        def replaced(formula: int) -> int:
+            kind, data = nodes[formula]
+            if kind == ATOM:
+                result = value_of(formula)
+            elif kind == NOT:
+                inner = memo.get(data)
+                result = self.negate(replaced(data) if inner is None else inner)
+            elif kind == CONSTANT:
+                result = formula
+            else:
+                parts = tuple([memo[f] if f in memo else replaced(f) for f in data])
+                if parts == data:  # most formulas do not change at most steps
+                    result = formula
+                else:
+                    result = (self.conj if kind == AND else self.disj if kind == OR else self.exactly_one)(parts)
+            memo[formula] = result
+            return result
+
         known = memo.get(formula)
-        if known is not None:
-            return known
-        kind, data = self._nodes[formula]
-        if kind == CONSTANT:
-            result = formula
-        elif kind == ATOM:
-            result = value_of(formula)
-        elif kind == NOT:
-            result = self.negate(self.substitute(data, value_of, memo))
-        else:
-            combine = self.conj if kind == AND else self.disj if kind == OR else self.exactly_one
-            result = combine([self.substitute(f, value_of, memo) for f in data])
-        memo[formula] = result
-        return result
+        return replaced(formula) if known is None else known
 
     def atoms(self, formula: int) -> frozenset[int]:
         """All atoms in the formula."""
@@ -179,6 +186,7 @@ class Formulas:
         if len(parts) == 1:
             return next(iter(parts))
         negation = self._negation
-        if any(negation.get(part) in parts for part in parts):
-            return zero
+        for part in parts:
+            if negation.get(part) in parts:
+                return zero
         return self._intern((kind, tuple(sorted(parts))))

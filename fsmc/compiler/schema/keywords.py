@@ -45,7 +45,7 @@ from fsmc.compiler.schema.atoms import (
 from fsmc.compiler.schema.checks import DRAFTS
 from fsmc.compiler.schema.document import SchemaDocument
 from fsmc.compiler.schema.formats import KNOWN_FORMATS, MAX_LENGTH
-from fsmc.compiler.schema.formula import FALSE, TRUE, Formulas
+from fsmc.compiler.schema.formula import ATOM, FALSE, TRUE, Formulas
 
 MAX_CONDITIONAL_CONTAINS = 6
 """unevaluatedItems is split by the truth of each conditional ``contains`` it may see: 2**n cases."""
@@ -120,7 +120,11 @@ class Keywords:
         key = (formula, type_)
         known = self._expanded.get(key)
         if known is None:
-            known = self._expanded[key] = self.formulas.substitute(formula, lambda atom: self._expand_atom(atom, type_))
+            if self.formulas.kind(formula) == ATOM:
+                known = self._expand_atom(formula, type_)
+            else:
+                known = self.formulas.substitute(formula, lambda atom: self._expand_atom(atom, type_))
+            self._expanded[key] = known
         return known
 
     def _expand_atom(self, atom: int, type_: str) -> int:
@@ -139,13 +143,17 @@ class Keywords:
         value = self.document.value(node)
         if isinstance(value, bool):
             return TRUE if value else FALSE
-        rules = _RULES[self.document.draft(node), type_]
-        if (
-            "$ref" in value and self.document.draft(node) <= 7
-        ):  # before 2019-09 everything beside a reference is ignored
-            value = {"$ref": value["$ref"]}
-        parts = [rule(self, node, value, type_) for keyword in value if (rule := rules.get(keyword)) is not None]
-        result = self._nodes[key] = self.formulas.conj(parts)
+        draft = self.document.draft(node)
+        names = value.get("type")
+        if draft <= 7 and "$ref" in value:  # before 2019-09 everything beside a reference is ignored
+            result = self._reference(node, value, type_)
+        elif isinstance(names, str) and type_ not in _TYPE_NAMES[names]:
+            result = FALSE  # true of most schemas for six of the seven types: nothing else needs a look
+        else:
+            rules = _RULES[draft, type_]
+            parts = [rule(self, node, value, type_) for keyword in value if (rule := rules.get(keyword)) is not None]
+            result = self.formulas.conj(parts)
+        self._nodes[key] = result
         return result
 
     # ── any type ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -157,10 +165,15 @@ class Keywords:
         return self.expand_node(self.document.resolve_dynamic(node), type_)
 
     def _type(self, node: int, schema: dict[str, Any], type_: str) -> int:
-        names = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
-        if type_ == NUMBER and "number" not in names and "integer" in names:
-            return self.formulas.atom(Integer())
-        return TRUE if any(type_ in _TYPE_NAMES[name] for name in names) else FALSE
+        names = schema["type"]
+        if isinstance(names, str):
+            names = (names,)
+        if type_ == NUMBER and "number" not in names:
+            return self.formulas.atom(Integer()) if "integer" in names else FALSE
+        for name in names:
+            if type_ in _TYPE_NAMES[name]:
+                return TRUE
+        return FALSE
 
     def _enum(self, node: int, schema: dict[str, Any], type_: str) -> int:
         return self._one_of_values(schema["enum"], type_)
