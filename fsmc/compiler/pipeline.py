@@ -87,12 +87,11 @@ class CompiledGrammar:
         kind: str,
         source: str,
         stats: CompileStats,
-        notes: tuple[str, ...] = (),
         index: TokenIndex | None = None,
         on_index: Callable[[CompiledGrammar], None] | None = None,
     ) -> None:
         self.machine, self.vocab = machine, vocab
-        self.kind, self.source, self.stats, self.notes = kind, source, stats, notes
+        self.kind, self.source, self.stats = kind, source, stats
         self.dfa = machine.to_dfa() if isinstance(machine, RSM) and machine.is_regular else None
         self._index, self._on_index = index, on_index
         self._lazy: LazyMasks | None = None
@@ -102,6 +101,11 @@ class CompiledGrammar:
     def trie(self) -> TokenTrie:
         """The vocabulary's token trie (built once per vocabulary)."""
         return trie_of(self.vocab)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a user should know: parts of a schema that are not checked (formats nobody knows), by JSON pointer."""
+        return self.machine.builder.notes if isinstance(self.machine, LazyRSM) else ()
 
     @property
     def index(self) -> TokenIndex | None:
@@ -327,11 +331,19 @@ class GrammarCompiler:
         stats = CompileStats(0, raw_states, machine.n_states, machine.n_classes, seconds)
         return self._finish(None, machine, "fsm", "", stats)
 
-    def compile_json_schema(self, schema: Any, *, draft: int | None = None, registry: Any = None) -> CompiledGrammar:
+    def compile_json_schema(
+        self,
+        schema: Any,
+        *,
+        draft: int | None = None,
+        registry: Any = None,
+        unique_items: Literal["exact", "ignore"] = "exact",
+    ) -> CompiledGrammar:
         """Compile a JSON Schema: exactly the JSON texts that are valid under it (see docs/json-schema.md).
 
         schema: a dict or bool, JSON text, or a pydantic model, dataclass or TypedDict. draft: 4, 6, 7, 2019 or 2020 where
-        ``$schema`` does not say. registry: a ``referencing.Registry`` of documents that references may name.
+        ``$schema`` does not say. registry: a ``referencing.Registry`` of documents that references may name. unique_items:
+        "ignore" drops the keyword, and says so in the grammar's ``notes``.
 
         The machine is built as it is walked: compiling reads the schema, it does not unfold it. Raises SchemaError and
         UnsupportedSchemaError with the JSON pointer, EmptyLanguageError if no value is valid, LimitExceeded.
@@ -349,10 +361,11 @@ class GrammarCompiler:
         seconds: dict[str, float] = {}
         schema = schema_of(schema)
         document = _timed(seconds, "schema", SchemaDocument, schema, draft=draft, registry=registry)
-        built = _timed(seconds, "machine", SchemaMachine, document, TextOptions(**self._layout))
+        options = TextOptions(**self._layout)
+        ignore = unique_items == "ignore"
+        built = _timed(seconds, "machine", SchemaMachine, document, options, ignore_unique_items=ignore)
         stats = CompileStats(0, 0, built.rsm.n_states, 0, seconds)
-        source = schema if isinstance(schema, str) else ""
-        return CompiledGrammar(built.rsm, self.vocab, kind="json_schema", source=source, stats=stats, notes=built.notes)
+        return CompiledGrammar(built.rsm, self.vocab, kind="json_schema", source="", stats=stats)
 
     def _key(self, *parts: str | int) -> str:
         """Everything that the result depends on: also Unicode's version, and Python's (its ``\\B`` changed once)."""

@@ -15,7 +15,13 @@ import referencing
 import referencing.exceptions
 import referencing.jsonschema
 
-from fsmc.compiler.errors import LimitExceeded, SchemaError
+from fsmc.compiler.errors import (
+    LimitExceeded,
+    PatternSyntaxError,
+    SchemaError,
+    UnsupportedPatternError,
+    UnsupportedSchemaError,
+)
 from fsmc.compiler.schema.checks import (
     DEPENDENCIES,
     DRAFTS,
@@ -26,6 +32,8 @@ from fsmc.compiler.schema.checks import (
     NAMED,
     NOTHING,
     REFERENCE,
+    REGEX,
+    REGEXES,
     SCHEMA,
     SCHEMAS,
 )
@@ -42,7 +50,8 @@ from fsmc.compiler.schema.resources import (
     pointer_text,
     step_into,
 )
-from fsmc.compiler.schema.source import MAX_DEPTH, json_type, parse_json
+from fsmc.compiler.schema.source import MAX_DEPTH, json_type, parse_json, shown
+from fsmc.compiler.schema.strings import pattern_expr
 
 MAX_NODES = 1_000_000
 
@@ -117,6 +126,10 @@ class SchemaDocument:
 
     # ── nodes ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
+    def nodes(self) -> range:
+        """All nodes met so far."""
+        return range(len(self._values))
+
     def value(self, node: int) -> Any:
         """The subschema itself: a dict or a bool."""
         return self._values[node]
@@ -142,7 +155,7 @@ class SchemaDocument:
 
     def resolve(self, node: int, reference: str) -> int:
         """The subschema that a reference in ``node`` names."""
-        return self._enter(*self._target(reference, self._contexts[node], self._trails[node]))
+        return self._enter(*self._target(reference, self._contexts[node], (self._trails[node], "$ref")))
 
     def resolve_dynamic(self, node: int) -> int:
         """The subschema that the ``$dynamicRef`` or ``$recursiveRef`` of ``node`` names, given how we got here."""
@@ -222,7 +235,7 @@ class SchemaDocument:
     # ── references ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _target(self, reference: str, context: Context, trail: Trail) -> _Place:
-        """What a reference names. ``trail``: where it stands, for errors."""
+        """What a reference names. ``trail``: of its keyword, for errors."""
         known = context.targets.get(reference)
         if known is None:
             resource = context.resource
@@ -237,8 +250,8 @@ class SchemaDocument:
             else:
                 known = (anchored, inside, f"{inside.resource.uri}#{fragment}")
             if not isinstance(known[0], (dict, bool)):
-                where = pointer_text(trail)
-                raise SchemaError(f"{reference!r} names {json_type(known[0])}, which is not a schema", where, "$ref")
+                found = json_type(known[0])
+                raise SchemaError(f"{reference!r} names {found}, which is not a schema", pointer_text(trail), trail[-1])
             context.targets[reference] = known
         return known
 
@@ -255,9 +268,9 @@ class SchemaDocument:
                 kind = kind_below(step, context.draft)
                 if kind == ITEMS:
                     kind = SCHEMAS if isinstance(inner, list) else SCHEMA
-                below = None if kind in (NOTHING, REFERENCE, DYNAMIC) else kind
+                below = None if kind in (NOTHING, REFERENCE, DYNAMIC, REGEX) else kind
             else:
-                below = SCHEMA if below in (SCHEMAS, NAMED, DEPENDENCIES) else None
+                below = SCHEMA if below in (SCHEMAS, NAMED, REGEXES, DEPENDENCIES) else None
             value, trail = inner, (trail, step_taken)
         return value, context, trail
 
@@ -275,7 +288,7 @@ class SchemaDocument:
                 f"cannot resolve {reference!r}: there is no such place in the schema or the registry "
                 "(documents are never fetched; give a registry)",
                 pointer_text(where),
-                "$ref",
+                where[-1],
             ) from error
         draft = declared_draft(contents, context.draft, where) if isinstance(contents, dict) else context.draft
         resource = self._resource(contents, uri, draft, f"{uri}#")
@@ -299,7 +312,7 @@ class SchemaDocument:
 
     def _dynamic_target(self, schema: dict[str, Any], context: Context, trail: Trail) -> _Place:
         reference = schema["$dynamicRef"] if context.draft >= 2020 else "#"
-        place = self._target(reference, context, trail)
+        place = self._target(reference, context, (trail, "$dynamicRef" if context.draft >= 2020 else "$recursiveRef"))
         name = RECURSIVE if context.draft == 2019 else urldefrag(reference)[1]
         if place[1].resource.dynamic.get(name) is place[0]:
             outermost = dict(context.scope).get(name)
@@ -324,7 +337,7 @@ class SchemaDocument:
             at = len(queue)
             for schema, context, trail, keyword in references:
                 if keyword == "$ref":
-                    place = self._target(schema[keyword], context, trail)
+                    place = self._target(schema[keyword], context, (trail, keyword))
                 elif self._dynamic:
                     place = self._dynamic_target(schema, context, trail)
                 else:
@@ -368,13 +381,15 @@ class SchemaDocument:
                     continue
                 holds, what, below, _ = keyword
                 if not holds(inner):
-                    where = pointer_text((trail, name))
-                    raise SchemaError(f"must be {what}, not {json_type(inner)}", where, name)
+                    instead = "" if what.startswith(json_type(inner)) else f", not {shown(inner)}"
+                    raise SchemaError(f"must be {what}{instead}", pointer_text((trail, name)), name)
                 if below == NOTHING:
                     continue
-                if below == NAMED:
+                if below in (NAMED, REGEXES):
                     for key, schema in inner.items():
                         add((schema, context, (trail, name, key), depth + 2))
+                        if below == REGEXES:
+                            _check_regex(key, (trail, name, key), name)
                 elif below == SCHEMA or (below == ITEMS and not isinstance(inner, list)):
                     add((inner, context, (trail, name), depth + 1))
                 elif below in (SCHEMAS, ITEMS):
@@ -384,6 +399,8 @@ class SchemaDocument:
                     for key, schema in inner.items():
                         if not isinstance(schema, list):
                             add((schema, context, (trail, name, key), depth + 2))
+                elif below == REGEX:
+                    _check_regex(inner, (trail, name), name)
                 else:
                     references.append((value, context, trail, name))
         if len(queue) > self.max_nodes:
@@ -411,6 +428,16 @@ class SchemaDocument:
                     finished.add(node)
                     del open_[node]
         self._referred.clear()
+
+
+def _check_regex(pattern: str, trail: Trail, keyword: str) -> None:
+    """Raise where the schema is at hand; the machine of a pattern is made when a text first gets to it."""
+    try:
+        pattern_expr(pattern)
+    except UnsupportedPatternError as error:
+        raise UnsupportedSchemaError(str(error), pointer_text(trail), keyword) from error
+    except (PatternSyntaxError, LimitExceeded) as error:
+        raise SchemaError(str(error), pointer_text(trail), keyword) from error
 
 
 class _DynamicReference(Exception):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from decimal import Decimal
 from typing import Any
 
@@ -49,6 +49,9 @@ from fsmc.compiler.schema.formula import ATOM, FALSE, TRUE, Formulas
 
 MAX_CONDITIONAL_CONTAINS = 6
 """unevaluatedItems is split by the truth of each conditional ``contains`` it may see: 2**n cases."""
+
+MAX_NESTING = 40
+"""Subschemas applied in place inside each other that are expanded by recursion; deeper ones are expanded from the inside out."""
 
 _TYPE_NAMES = {
     "null": (NULL,),
@@ -95,12 +98,23 @@ def number_text(number: Decimal) -> str:
 class Keywords:
     """Formulas of the subschemas of one document."""
 
-    def __init__(self, document: SchemaDocument, formulas: Formulas) -> None:
-        self.document, self.formulas = document, formulas
+    def __init__(self, document: SchemaDocument, formulas: Formulas, *, ignore_unique_items: bool = False) -> None:
+        self.document, self.formulas, self.ignore_unique_items = document, formulas, ignore_unique_items
         self._expanded: dict[tuple[int, str], int] = {}
         self._nodes: dict[tuple[int, str], int] = {}
+        self._nesting = 0
         self.constants: dict[str, Any] = {}  # canonical text → the value as first written
-        self.unknown_formats: dict[str, str] = {}  # format name → pointer of its first use, for a note on the grammar
+
+    def unchecked(self) -> Iterator[str]:
+        """What a user should know: each place in the schema whose keyword asserts nothing here."""
+        for node in self.document.nodes():
+            schema = self.document.value(node)
+            if isinstance(schema, dict):
+                pointer, name = self.document.pointer(node), schema.get("format")
+                if isinstance(name, str) and name not in KNOWN_FORMATS:
+                    yield f"#{pointer}/format: {name!r} is not a format that is known, and is not checked"
+                if schema.get("uniqueItems") and self.ignore_unique_items:
+                    yield f"#{pointer}/uniqueItems: ignored, as asked"
 
     def schema(self, node: int) -> int:
         """The formula over values "valid under this subschema"."""
@@ -120,6 +134,7 @@ class Keywords:
         key = (formula, type_)
         known = self._expanded.get(key)
         if known is None:
+            self._nesting = 0
             if self.formulas.kind(formula) == ATOM:
                 known = self._expand_atom(formula, type_)
             else:
@@ -143,6 +158,10 @@ class Keywords:
         value = self.document.value(node)
         if isinstance(value, bool):
             return TRUE if value else FALSE
+        nesting = self._nesting
+        if nesting > MAX_NESTING:
+            self._expand_inner_first(node, type_)
+        self._nesting = nesting + 1
         draft = self.document.draft(node)
         names = value.get("type")
         if draft <= 7 and "$ref" in value:  # before 2019-09 everything beside a reference is ignored
@@ -153,8 +172,23 @@ class Keywords:
             rules = _RULES[draft, type_]
             parts = [rule(self, node, value, type_) for keyword in value if (rule := rules.get(keyword)) is not None]
             result = self.formulas.conj(parts)
+        self._nesting = nesting
         self._nodes[key] = result
         return result
+
+    def _expand_inner_first(self, node: int, type_: str) -> None:
+        """Expand all that a subschema applies in place, innermost first, so that no step goes deep (there are no cycles)."""
+        waiting = [node]
+        while waiting:
+            below = [n for n in self.document.in_place(waiting[-1]) if (n, type_) not in self._nodes]
+            below = [n for n in below if isinstance(self.document.value(n), dict)]
+            if below:
+                waiting += below
+            else:
+                self._nesting = 0
+                inner = waiting.pop()
+                if waiting:
+                    self.expand_node(inner, type_)
 
     # ── any type ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -251,13 +285,12 @@ class Keywords:
 
     def _format(self, node: int, schema: dict[str, Any], type_: str) -> int:
         name = schema["format"]
-        if name in KNOWN_FORMATS:
-            grammar = self.formulas.atom(Format(name))
-            if name in MAX_LENGTH:
-                return self.formulas.conj([grammar, self.formulas.atom(Length(0, MAX_LENGTH[name]))])
-            return grammar
-        self.unknown_formats.setdefault(name, self.document.pointer(node))
-        return TRUE
+        if name not in KNOWN_FORMATS:
+            return TRUE  # an annotation; `unchecked` tells
+        parts = [self.formulas.atom(Format(name))]
+        if name in MAX_LENGTH:
+            parts.append(self.formulas.atom(Length(0, MAX_LENGTH[name])))
+        return self.formulas.conj(parts)
 
     # ── numbers ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -403,7 +436,9 @@ class Keywords:
         return self.formulas.conj([low, self.formulas.negate(self._count(value, int(schema["maxContains"]) + 1))])
 
     def _unique_items(self, node: int, schema: dict[str, Any], type_: str) -> int:
-        return self.formulas.atom(Unique(self.document.pointer(node))) if schema["uniqueItems"] else TRUE
+        if not schema["uniqueItems"] or self.ignore_unique_items:
+            return TRUE
+        return self.formulas.atom(Unique(self.document.pointer(node)))
 
     # ── unevaluated*: what the subschemas in place have not looked at ────────────────────────────────────────────────
 

@@ -63,7 +63,8 @@ class TextOptions:
 
     whitespace: "flexible" (up to ``max_whitespace`` characters wherever JSON allows white space), "compact" (none), or
     "json" (one space after a comma or colon, as ``json.dumps`` writes). indent: spaces per level, each member and item
-    on a line of its own, as ``json.dumps(indent=…)``; overrides whitespace. property_order: "schema" or "any".
+    on a line of its own, as ``json.dumps(indent=…)``; overrides whitespace. property_order: "schema" (declared members in
+    the order of `member_order`, others after them) or "any".
     """
 
     whitespace: Literal["flexible", "compact", "json"] = "flexible"
@@ -75,10 +76,12 @@ class TextOptions:
 class SchemaMachine:
     """Builds the machine of one schema; implements the builder protocol of `LazyRSM`."""
 
-    def __init__(self, document: SchemaDocument, options: TextOptions, **limits: Any) -> None:
+    def __init__(
+        self, document: SchemaDocument, options: TextOptions, *, ignore_unique_items: bool = False, **limits: Any
+    ) -> None:
         self.options = options
         self.table = Formulas()
-        self.keywords = Keywords(document, self.table)
+        self.keywords = Keywords(document, self.table, ignore_unique_items=ignore_unique_items)
         self.emptiness = Emptiness(self.keywords)
         self.emptiness.of_object = self._some_object
         self.emptiness.of_array = self._some_array
@@ -101,9 +104,8 @@ class SchemaMachine:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a user should know about this schema: formats that nothing checks."""
-        unknown = self.keywords.unknown_formats.items()
-        return tuple(f"#{pointer}: format {name!r} is not known and not checked" for name, pointer in unknown)
+        """What a user should know about the schema: formats that nothing checks, and the like, by JSON pointer."""
+        return tuple(self.keywords.unchecked())
 
     # ── what LazyRSM asks for ────────────────────────────────────────────────────────────────────────────────────────
 
