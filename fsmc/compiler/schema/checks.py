@@ -6,15 +6,16 @@ given twice, say, is let pass. A keyword that a draft does not know is ignored t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any, NamedTuple
 
 from fsmc.compiler.schema.source import MAX_DEPTH
 
-NOTHING, SCHEMA, SCHEMAS, NAMED, ITEMS, DEPENDENCIES, REFERENCE, DYNAMIC = range(8)
-"""What stands below a keyword: no subschema, one, an array of them, an object of them, one or an array, an object of
-subschemas or arrays of names; a reference, a dynamic one."""
+NOTHING, SCHEMA, SCHEMAS, NAMED, REGEXES, ITEMS, DEPENDENCIES, REFERENCE, DYNAMIC, REGEX = range(10)
+"""What stands below a keyword: no subschema, one, an array of them, an object of them, the same with a regex for each name,
+one or an array, an object of subschemas or arrays of names; a reference, a dynamic one; a regex."""
 
 
 class Keyword(NamedTuple):
@@ -39,15 +40,24 @@ def is_number(value: Any) -> bool:
     return (isinstance(value, int) and value.bit_length() < 1400) or (isinstance(value, float) and value - value == 0)
 
 
+def is_text(value: Any) -> bool:
+    """A string that can be written in UTF-8.
+
+    >>> is_text("é"), is_text("\\ud800")
+    (True, False)
+    """
+    return isinstance(value, str) and (value.isascii() or _SURROGATE.search(value) is None)
+
+
 def is_json(value: Any) -> bool:
     """A JSON value that nests no deeper than MAX_DEPTH. (A limit of its own: enum and const are read recursively.)"""
     level = [value]
     for _ in range(MAX_DEPTH):
         below: list[Any] = []
         for item in level:
-            if item is None or isinstance(item, (str, bool)) or is_number(item):
+            if item is None or isinstance(item, bool) or is_text(item) or is_number(item):
                 continue
-            if isinstance(item, dict) and all(isinstance(name, str) for name in item):
+            if isinstance(item, dict) and all(map(is_text, item)):
                 below += item.values()
             elif isinstance(item, list):
                 below += item
@@ -64,11 +74,11 @@ def _is_size(value: Any) -> bool:
 
 
 def _is_names(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(name, str) for name in value)
+    return isinstance(value, list) and all(map(is_text, value))
 
 
 def _is_named(value: Any) -> bool:
-    return isinstance(value, dict) and all(isinstance(name, str) for name in value)
+    return isinstance(value, dict) and all(map(is_text, value))
 
 
 def _is_type(value: Any) -> bool:
@@ -77,6 +87,7 @@ def _is_type(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(name, str) and name in _TYPES for name in value)
 
 
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _TYPES = frozenset(["null", "boolean", "integer", "number", "string", "array", "object"])
 _SIZE = Keyword(_is_size, "a whole number of at least 0")
 _NUMBER = Keyword(is_number, "a finite number of reasonable size")
@@ -84,8 +95,8 @@ _STRING = Keyword(lambda v: isinstance(v, str), "a string")
 _FLAG = Keyword(lambda v: isinstance(v, bool), "a boolean")
 _ONE = Keyword(lambda v: isinstance(v, (dict, bool)), "a subschema", SCHEMA)
 _LIST = Keyword(lambda v: isinstance(v, list) and len(v) > 0, "a non-empty array of subschemas", SCHEMAS)
-_OBJECT = Keyword(_is_named, "an object of subschemas", NAMED)
-_VALUES = "JSON values, with finite numbers of reasonable size"
+_OBJECT = Keyword(_is_named, "an object of subschemas under names without lone surrogates", NAMED)
+_VALUES = f"JSON values (finite numbers of reasonable size, no lone surrogates, nested at most {MAX_DEPTH} deep)"
 _LIMIT_FLAG = Keyword(_FLAG.holds, "a boolean in draft 4 (a number from draft 6 on)")
 
 
@@ -109,19 +120,21 @@ _KEYWORDS: tuple[tuple[str, int, int, Keyword], ...] = (  # names, first and las
     ("allOf anyOf oneOf", 4, 2020, _in_place(_LIST)),
     ("not", 4, 2020, _in_place(_ONE)),
     ("if then else", 7, 2020, _in_place(_ONE)),
-    ("pattern format", 4, 2020, _STRING),
+    ("pattern", 4, 2020, Keyword(_STRING.holds, "a string", REGEX)),
+    ("format", 4, 2020, _STRING),
     ("minLength maxLength minItems maxItems minProperties maxProperties", 4, 2020, _SIZE),
     ("minContains maxContains", 2019, 2020, _SIZE),
     ("minimum maximum", 4, 2020, _NUMBER),
     ("exclusiveMinimum exclusiveMaximum", 4, 4, _LIMIT_FLAG),
     ("exclusiveMinimum exclusiveMaximum", 6, 2020, Keyword(is_number, "a number (a flag only in draft 4)")),
     ("multipleOf", 4, 2020, Keyword(lambda v: is_number(v) and v > 0, "a number greater than 0")),
-    ("properties patternProperties", 4, 2020, _OBJECT),
+    ("properties", 4, 2020, _OBJECT),
+    ("patternProperties", 4, 2020, _OBJECT._replace(below=REGEXES)),
     ("additionalProperties", 4, 2020, _ONE),
     ("propertyNames", 6, 2020, _ONE),
     ("required", 4, 2020, Keyword(_is_names, "an array of names")),
     ("dependentRequired", 2019, 2020, Keyword(
-        lambda v: isinstance(v, dict) and all(isinstance(k, str) and _is_names(n) for k, n in v.items()),
+        lambda v: isinstance(v, dict) and all(is_text(k) and _is_names(n) for k, n in v.items()),
         "an object of arrays of names",
     )),
     ("dependentSchemas", 2019, 2020, _in_place(_OBJECT)),

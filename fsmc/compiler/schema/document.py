@@ -436,7 +436,7 @@ def _check_regex(pattern: str, trail: Trail, keyword: str) -> None:
         pattern_expr(pattern)
     except UnsupportedPatternError as error:
         raise UnsupportedSchemaError(str(error), pointer_text(trail), keyword) from error
-    except (PatternSyntaxError, LimitExceeded) as error:
+    except PatternSyntaxError as error:
         raise SchemaError(str(error), pointer_text(trail), keyword) from error
 
 

@@ -10,11 +10,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from fsmc.compiler.errors import LimitExceeded
 from fsmc.compiler.schema.atoms import ARRAY, NUMBER, OBJECT, STRING, TYPES
 from fsmc.compiler.schema.formula import FALSE, TRUE, Formulas
 from fsmc.compiler.schema.keywords import Keywords
 from fsmc.compiler.schema.numbers import number_count, number_satisfiable
 from fsmc.compiler.schema.strings import split_length, string_component, string_satisfiable
+
+
+MAX_OPEN = 30
+"""Questions inside each other that are answered by recursion; what nests deeper is answered from the inside out."""
 
 
 class Emptiness:
@@ -28,6 +33,7 @@ class Emptiness:
         self._known: dict[int, bool] = {TRUE: True, FALSE: False}
         self._known_typed: dict[tuple[int, str], bool] = {}
         self._open: dict[int, int] = {}
+        self._max_open = MAX_OPEN
         self._lowest: float = math.inf  # the outermost open question that an answer since has leant on
 
     def satisfiable(self, formula: int) -> bool:
@@ -39,6 +45,33 @@ class Emptiness:
         if depth is not None:
             self._lowest = min(self._lowest, depth)
             return False
+        if not self._open:
+            return self._inside_out(formula)
+        if len(self._open) >= self._max_open:
+            raise _Deeper(formula)
+        return self._ask(formula)
+
+    def _inside_out(self, formula: int) -> bool:
+        """Answer a question; one that turns up inside it too deeply is answered by itself first."""
+        self._max_open = MAX_OPEN
+        waiting = [formula]
+        answer = False
+        while waiting:
+            try:
+                answer = self._ask(waiting[-1])
+            except _Deeper as deeper:
+                if deeper.formula in waiting:  # a cycle of more questions than that: it has to be seen as a whole
+                    self._max_open *= 2
+                else:
+                    waiting.append(deeper.formula)
+            except RecursionError as error:
+                hint = "the schema refers to itself through too many subschemas"
+                raise LimitExceeded("open questions about emptiness", MAX_OPEN, self._max_open, hint) from error
+            else:
+                waiting.pop()
+        return answer
+
+    def _ask(self, formula: int) -> bool:
         depth = self._open[formula] = len(self._open)
         outer, self._lowest = self._lowest, math.inf
         try:
@@ -100,16 +133,28 @@ class Emptiness:
         if known is not None:
             return known
         outer, self._lowest = self._lowest, math.inf
-        if type_ == STRING:
-            answer = string_satisfiable(formula, self.table)
-        elif type_ == NUMBER:
-            answer = number_satisfiable(formula, self.table)
-        elif type_ == OBJECT:
-            answer = self.of_object(formula)
-        else:
-            assert type_ == ARRAY, "formulas of literals are constants"
-            answer = self.of_array(formula)
-        if answer or self._lowest == math.inf:
+        try:
+            if type_ == STRING:
+                answer = string_satisfiable(formula, self.table)
+            elif type_ == NUMBER:
+                answer = number_satisfiable(formula, self.table)
+            elif type_ == OBJECT:
+                answer = self.of_object(formula)
+            else:
+                assert type_ == ARRAY, "formulas of literals are constants"
+                answer = self.of_array(formula)
+        finally:
+            leant_on, self._lowest = self._lowest, outer
+        if answer or leant_on == math.inf:
             self._known_typed[key] = answer
-        self._lowest = outer if answer else min(outer, self._lowest)
+        if not answer:
+            self._lowest = min(outer, leant_on)
         return answer
+
+
+class _Deeper(Exception):
+    """A question lies too deep inside others to be answered there."""
+
+    def __init__(self, formula: int) -> None:
+        super().__init__(formula)
+        self.formula = formula

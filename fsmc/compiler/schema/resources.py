@@ -20,6 +20,7 @@ from fsmc.compiler.schema.checks import (
     KEYWORDS,
     NAMED,
     NOTHING,
+    REGEXES,
     SCHEMA,
     SCHEMAS,
     Keyword,
@@ -130,9 +131,9 @@ def subschemas(keyword: str, value: Any, draft: int) -> Iterator[tuple[tuple[str
     elif below in (SCHEMAS, ITEMS) and isinstance(value, list):
         for i, inner in enumerate(value):
             yield (keyword, i), inner
-    elif below in (NAMED, DEPENDENCIES) and isinstance(value, dict):
+    elif below in (NAMED, REGEXES, DEPENDENCIES) and isinstance(value, dict):
         for name, inner in value.items():
-            if below == NAMED or isinstance(inner, (dict, bool)):
+            if isinstance(inner, (dict, bool)):
                 yield (keyword, name), inner
 
 
@@ -145,9 +146,9 @@ def kind_below(keyword: str, draft: int) -> int:
 
 
 def step_into(value: Any, step: str, reference: str, trail: Trail) -> tuple[Any, str | int]:
-    """What one step of a JSON pointer leads to, and the step as a key or an index."""
+    """What one step of a JSON pointer leads to, and the step as a key or an index. ``trail``: of the reference, for errors."""
     if isinstance(value, dict) and step in value:
         return value[step], step
     if isinstance(value, list) and step.isascii() and step.isdigit() and int(step) < len(value):
         return value[int(step)], int(step)
-    raise SchemaError(f"cannot resolve {reference!r}: there is no {step!r} in it", pointer_text(trail), "$ref")
+    raise SchemaError(f"cannot resolve {reference!r}: there is no {step!r} in it", pointer_text(trail), trail[-1])

@@ -49,7 +49,7 @@ def parse_json(text: str, max_depth: int = MAX_DEPTH) -> Any:
     try:
         return json.loads(text, parse_float=Decimal, parse_constant=_no_constant, object_pairs_hook=_members)
     except RecursionError as error:
-        raise LimitExceeded("max_depth", max_depth, _depth(text), "the text nests too deeply") from error
+        raise LimitExceeded("max_depth", max_depth, _depth(text, max_depth), "the text nests too deeply") from error
     except ValueError as error:
         if isinstance(error, SchemaError):
             raise
@@ -69,13 +69,15 @@ def _no_constant(name: str) -> Any:
     raise SchemaError(f"{name} is not JSON", "", "")
 
 
-def _depth(text: str) -> int:
-    """How deeply brackets nest in the text, not counting those in strings."""
+def _depth(text: str, enough: int) -> int:
+    """How deeply brackets nest in the text, not counting those in strings; counted no further than past ``enough``."""
     depth = deepest = 0
     for match in _BRACKETS.finditer(text):
         if match[0] in "[{":
             depth += 1
             deepest = max(deepest, depth)
+            if deepest > enough:
+                break
         elif match[0] in "]}":
             depth -= 1
     return deepest
@@ -87,3 +89,11 @@ def json_type(value: Any) -> str:
         if isinstance(value, type_):
             return name
     return "null" if value is None else "a number" if isinstance(value, (int, float, Decimal)) else type(value).__name__
+
+
+def shown(value: Any) -> str:
+    """A value in a message: what it is, or itself where that is short."""
+    if value is None or isinstance(value, bool):
+        return "null" if value is None else str(value).lower()
+    text = str(value) if isinstance(value, Decimal) else repr(value)
+    return text if isinstance(value, (str, int, float, Decimal)) and len(text) <= 40 else json_type(value)

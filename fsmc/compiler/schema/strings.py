@@ -18,11 +18,12 @@ from fsmc.compiler.automata.dfa import DFA
 from fsmc.compiler.automata.minimize import minimize
 from fsmc.compiler.automata.nfa import thompson
 from fsmc.compiler.errors import LimitExceeded
-from fsmc.compiler.schema.atoms import Format, Length, Pattern, StrEnum
-from fsmc.compiler.schema.formats import format_dfa
+from fsmc.compiler.schema.atoms import Doubtful, Format, Length, Pattern, StrEnum
 from fsmc.compiler.schema.cubes import Cube, cubes
-from fsmc.compiler.schema.formula import AND, FALSE, OR, TRUE, Formulas
+from fsmc.compiler.schema.formats import doubtful_dfa, format_dfa
+from fsmc.compiler.schema.formula import AND, ATOM, FALSE, OR, TRUE, Formulas
 from fsmc.compiler.schema.outcome_dfa import OutcomeDFA, joint_component, joint_satisfiable
+from fsmc.compiler.syntax.expr import Expr
 from fsmc.compiler.syntax.regex import parse_regex
 
 MAX_STRING_STATES = 400_000
@@ -31,9 +32,15 @@ MAX_STRING_STATES = 400_000
 
 
 @lru_cache(maxsize=4096)
+def pattern_expr(source: str) -> Expr:
+    """The syntax tree of "contains a match of this ECMA-262 regex"."""
+    return parse_regex(source, "ecma")
+
+
+@lru_cache(maxsize=4096)
 def pattern_dfa(source: str) -> DFA:
     """The strings that contain a match of an ECMA-262 regex."""
-    return minimize(determinize(thompson(parse_regex(source, "ecma"), max_states=MAX_STATES)))
+    return minimize(determinize(thompson(pattern_expr(source), max_states=MAX_STATES)))
 
 
 @lru_cache(maxsize=256)
@@ -91,6 +98,10 @@ def _atom_dfa(payload: object) -> DFA:
         return pattern_dfa(payload.source)
     if isinstance(payload, Length):
         return length_dfa(payload.minimum, payload.maximum)
+    if isinstance(payload, Doubtful):
+        doubtful = doubtful_dfa(payload.name)
+        assert doubtful is not None
+        return doubtful
     assert isinstance(payload, Format)
     return format_dfa(payload.name)
 
@@ -111,6 +122,33 @@ def string_holds(formula: int, text: str, table: Formulas) -> bool:
     return table.substitute(formula, value_of) == TRUE
 
 
+def without_doubt(must: int, watches: Sequence[int], table: Formulas) -> int:
+    """``must``, and that no format is in doubt whose absence something here may rest on.
+
+    A text that a format's machine does not accept may have the format all the same. So where a format must not hold, is one
+    of alternatives of which exactly one must, or is watched, the texts it cannot tell are left out.
+
+    >>> table = Formulas()
+    >>> name = table.atom(Format("hostname"))
+    >>> table.show(without_doubt(table.negate(name), (), table))
+    "(not Format(name='hostname') and not Doubtful(name='hostname'))"
+    >>> without_doubt(name, (), table) == name
+    True
+    """
+    at_stake = _negative_atoms(must, table).union(*map(table.atoms, watches))
+    payloads = (table.payload(atom) for atom in at_stake)
+    names = {p.name for p in payloads if isinstance(p, Format) and doubtful_dfa(p.name) is not None}
+    return table.conj([must, *(table.negate(table.atom(Doubtful(name))) for name in sorted(names))])
+
+
+def _negative_atoms(formula: int, table: Formulas) -> frozenset[int]:
+    """The atoms that do not only speak for the formula: all but those under nothing else than "and" and "or"."""
+    kind = table.kind(formula)
+    if kind in (AND, OR):
+        return frozenset().union(*(_negative_atoms(part, table) for part in table.arguments(formula)))
+    return frozenset() if kind == ATOM else table.atoms(formula)
+
+
 # ── emptiness ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -118,7 +156,8 @@ def string_satisfiable(formula: int, table: Formulas) -> bool:
     """Whether some string satisfies the formula; the usual cases are answered without building anything."""
     if formula in (TRUE, FALSE):
         return formula == TRUE
-    return any(_cube_satisfiable(cube, table) for cube in cubes(table, _without_negated_lengths(formula, table), _undecided))
+    certain = without_doubt(formula, (), table)
+    return any(_cube_satisfiable(cube, table) for cube in cubes(table, _without_negated_lengths(certain, table), _undecided))
 
 
 def _undecided(_: Cube) -> Callable[[int], int]:
@@ -226,8 +265,12 @@ def _some_strings(payload: Pattern | Format) -> tuple[str, ...]:
 @lru_cache(maxsize=1)
 def any_string() -> OutcomeDFA:
     """All strings, by content, with one outcome."""
-    text = all_text()
-    return OutcomeDFA(text.byte_class, text.delta, np.where(text.accepting, 0, -1).astype(np.int32), text.start, ((),))
+    return _one_outcome(all_text())
+
+
+def _one_outcome(dfa: DFA) -> OutcomeDFA:
+    """The texts of a plain DFA."""
+    return OutcomeDFA(dfa.byte_class, dfa.delta, np.where(dfa.accepting, 0, -1).astype(np.int32), dfa.start, ((),))
 
 
 def split_length(formula: int, table: Formulas) -> tuple[int, int, int | None]:
@@ -255,8 +298,12 @@ def split_length(formula: int, table: Formulas) -> tuple[int, int, int | None]:
 def string_component(must: int, watches: Sequence[int], table: Formulas) -> OutcomeDFA:
     """The machine over string content that accepts where ``must`` holds, its outcomes telling which of ``watches`` hold.
 
+    Texts of which a format's machine cannot tell what ``must`` or ``watches`` have to know are left out (`without_doubt`).
     Raises LimitExceeded if the atoms' product grows too large.
     """
     if must == TRUE and not watches:
         return any_string()
+    if not watches and table.kind(must) == ATOM and isinstance(payload := table.payload(must), Format):
+        return _one_outcome(format_dfa(payload.name))  # text already: nothing to multiply it with
+    must = without_doubt(must, watches, table)
     return joint_component(all_text(), lambda atom: _atom_dfa(table.payload(atom)), must, watches, table)
