@@ -176,6 +176,11 @@ class Keywords:
         self._nodes[key] = result
         return result
 
+    def keyword(self, node: int, keyword: str, type_: str) -> int:
+        """What one keyword of a subschema asks of a value of this type."""
+        rule = _RULES[self.document.draft(node), type_].get(keyword)
+        return TRUE if rule is None else rule(self, node, self.document.value(node), type_)
+
     def _expand_inner_first(self, node: int, type_: str) -> None:
         """Expand all that a subschema applies in place, innermost first, so that no step goes deep (there are no cycles)."""
         waiting = [node]

@@ -14,9 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from fsmc.compiler.automata.lazy_rsm import LazyRSM
-from fsmc.compiler.errors import EmptyLanguageError, FsmcError
+from fsmc.compiler.errors import EmptyLanguageError
 from fsmc.compiler.schema.arrays import ArrayShape
 from fsmc.compiler.schema.atoms import ARRAY, FALSE_LITERAL, NULL, NUMBER, OBJECT, STRING, TRUE_LITERAL, TYPES
+from fsmc.compiler.schema.contradiction import contradiction
 from fsmc.compiler.schema.counted import BLOCK, CountedString
 from fsmc.compiler.schema.document import SchemaDocument
 from fsmc.compiler.schema.emptiness import Emptiness
@@ -98,7 +99,8 @@ class SchemaMachine:
 
         root = self.keywords.schema(document.root)
         if not self.emptiness.satisfiable(root):
-            raise EmptyLanguageError("the schema allows no value at all" + self._contradiction(document.root))
+            why = contradiction(self.emptiness, document.root)
+            raise EmptyLanguageError(f"the schema allows no value at all: {why}")
         self._space = self._whitespace() if self.options.whitespace == "flexible" and self.options.indent is None else 0
         self.rsm.start = self.gap(Root(root), inside=False)
 
@@ -390,24 +392,6 @@ class SchemaMachine:
         """What the next item must be."""
         asked = a.shape.asked_of(a.residual, a.place)
         return self.table.conj([asked, *map(self.table.negate, a.seen)]) if a.seen else asked
-
-    # ── errors ───────────────────────────────────────────────────────────────────────────────────────────────────────
-
-    def _contradiction(self, node: int) -> str:
-        """Which part is to blame: the deepest required part of the schema that is unsatisfiable by itself."""
-        document, keywords = self.keywords.document, self.keywords
-        schema = document.value(node)
-        if isinstance(schema, dict):
-            parts = [document.child(node, "properties", name) for name in schema.get("properties", ()) if name in schema.get("required", ())]
-            parts += [document.child(node, "allOf", i) for i in range(len(schema.get("allOf", ())))]
-            for part in parts:
-                try:
-                    empty = not self.emptiness.satisfiable(keywords.schema(part))
-                except FsmcError:
-                    continue
-                if empty:
-                    return self._contradiction(part)
-        return f": what {document.pointer(node) or 'its root'} asks for contradicts itself"
 
 
 class CountedComponent:
