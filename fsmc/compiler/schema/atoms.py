@@ -64,7 +64,14 @@ class Length:
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """The string has this format."""
+    """The string has this format, as far as the format's machine can tell."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Doubtful:
+    """The format's machine cannot tell whether the string has this format (`formats.doubtful_dfa`)."""
 
     name: str
 

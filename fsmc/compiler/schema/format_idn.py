@@ -22,7 +22,7 @@ from fsmc.compiler.schema.format_hosts import ADDRESS_LITERAL, LABEL, local_part
 from fsmc.compiler.schema.format_machine import DIGIT, machine
 
 _MAX_CHARACTERS = 11
-_DOT = "[.\u3002\uff0e\uff61]"  # what separates labels (RFC 3490, section 3.1)
+DOT = "[.\u3002\uff0e\uff61]"  # what separates labels (RFC 3490, section 3.1)
 
 # RFC 5892, section 2.6: valid, and not valid, whatever the rules say
 _EXCEPTIONS = "\u00df\u03c2\u06fd\u06fe\u0f0b\u3007"
@@ -141,7 +141,7 @@ def idn_hostname() -> DFA:
     (True, True, False, False)
     """
     label = f"(?!..--){LABEL}"
-    return machine(f"{label}(?:{_DOT}{label})*") | _names(_DOT)
+    return machine(f"{label}(?:{DOT}{label})*") | _names(DOT)
 
 
 def idn_email() -> DFA:

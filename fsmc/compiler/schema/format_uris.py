@@ -14,7 +14,7 @@ UCSCHAR = rf"\u00a0-\ud7ff\uf900-\ufdcf\ufdf0-\uffef{_PLANES}\U000e1000-\U000eff
 _IPRIVATE = r"\ue000-\uf8ff\U000f0000-\U000ffffd\U00100000-\U0010fffd"
 
 # RFC 6901, section 3; what follows "/" is any text in which "~" is escaped
-_POINTER = r"(?:/(?:[^/~]|~[01])*)*"
+POINTER = r"(?:/(?:[^/~]|~[01])*)*"
 
 
 def uri() -> DFA:
@@ -59,7 +59,7 @@ def json_pointer() -> DFA:
     >>> json_pointer().matches(b"/a~1b/0"), json_pointer().matches(b"a"), json_pointer().matches(b"/~2")
     (True, False, False)
     """
-    return machine(_POINTER)
+    return machine(POINTER)
 
 
 def relative_json_pointer() -> DFA:
@@ -68,7 +68,7 @@ def relative_json_pointer() -> DFA:
     >>> relative_json_pointer().matches(b"2/a"), relative_json_pointer().matches(b"0#"), relative_json_pointer().matches(b"01")
     (True, True, False)
     """
-    return machine(f"(?:0|[1-9][0-9]*)(?:#|{_POINTER})")
+    return machine(f"(?:0|[1-9][0-9]*)(?:#|{POINTER})")
 
 
 def uri_template() -> DFA:
@@ -77,10 +77,15 @@ def uri_template() -> DFA:
     >>> uri_template().matches(b"/users/{id:8}{?fields*,q}"), uri_template().matches(b"/users/{id")
     (True, False)
     """
+    return machine(template_pattern("+#./;?&"))
+
+
+def template_pattern(operators: str) -> str:
+    """URI templates with these operators."""
     literal = rf"[!#$&'()*+,\-./{DIGIT}:;=?@{ALPHA}\[\]_~{UCSCHAR}{_IPRIVATE}]|{_PCT}"
     name_char = f"(?:[{ALPHA}{DIGIT}_]|{_PCT})"
     variable = rf"{name_char}(?:\.?{name_char})*(?:\*|:[1-9][0-9]{{0,3}})?"
-    return machine(rf"(?:{literal}|\{{[+#./;?&]?{variable}(?:,{variable})*\}})*")
+    return rf"(?:{literal}|\{{[{operators}]?{variable}(?:,{variable})*\}})*"
 
 
 def _with_scheme(more: str = "", private: str = "") -> str:

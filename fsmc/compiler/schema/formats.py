@@ -1,4 +1,4 @@
-"""Formats of strings: for each name of JSON Schema's ``format``, the machine that says exactly what its standard says.
+"""Formats of strings: for each name of JSON Schema's ``format``, a machine that accepts nothing else, and what it leaves open.
 
 What is no format here is an annotation and asserts nothing (JSON Schema validation, section 7).
 """
@@ -13,6 +13,8 @@ from fsmc.compiler.schema import format_dates as dates
 from fsmc.compiler.schema import format_hosts as hosts
 from fsmc.compiler.schema import format_idn as idn
 from fsmc.compiler.schema import format_uris as uris
+from fsmc.compiler.schema.format_cache import kept_on_disk
+from fsmc.compiler.schema.format_doubts import INEXACT, superset
 from fsmc.compiler.schema.format_machine import HEXDIG, machine
 from fsmc.compiler.schema.format_regex import regex
 
@@ -58,9 +60,26 @@ A label's length and the name's counted in one machine take 23,810 states; apart
 
 @cache
 def format_dfa(name: str) -> DFA:
-    """The strings (whole) of a format, over their content's UTF-8; with at most ``MAX_LENGTH`` characters, where it names one.
+    """Strings (whole) of a format, over their content's UTF-8; with at most ``MAX_LENGTH`` characters, where it names one.
+
+    What it accepts is of the format; what it does not accept is not, unless `doubtful_dfa` accepts it.
 
     >>> format_dfa("date").matches(b"2024-02-29"), format_dfa("date").matches(b"2023-02-29")
     (True, False)
     """
-    return _MACHINES[name]()
+    return kept_on_disk(name, _MACHINES[name])
+
+
+@cache
+def doubtful_dfa(name: str) -> DFA | None:
+    """The strings of which `format_dfa` does not tell whether they are of the format; None if there are none.
+
+    >>> doubtful = doubtful_dfa("hostname")
+    >>> doubtful.matches(b"xn--9n2bp8q"), doubtful.matches(b"example.com"), doubtful.matches(b"-")
+    (True, False, False)
+    >>> doubtful_dfa("date") is None
+    True
+    """
+    if name not in INEXACT:
+        return None
+    return kept_on_disk(f"{name}-doubtful", lambda: superset(name) - format_dfa(name))

@@ -17,9 +17,10 @@ from fsmc.compiler.automata.determinize import MAX_STATES, determinize
 from fsmc.compiler.automata.dfa import DFA
 from fsmc.compiler.automata.minimize import minimize
 from fsmc.compiler.automata.nfa import thompson
-from fsmc.compiler.errors import LimitExceeded
+from fsmc.compiler.errors import LimitExceeded, UnsupportedSchemaError
 from fsmc.compiler.schema.atoms import Doubtful, Format, Length, Pattern, StrEnum
 from fsmc.compiler.schema.cubes import Cube, cubes
+from fsmc.compiler.schema.format_doubts import INEXACT
 from fsmc.compiler.schema.formats import doubtful_dfa, format_dfa
 from fsmc.compiler.schema.formula import AND, ATOM, FALSE, OR, TRUE, Formulas
 from fsmc.compiler.schema.outcome_dfa import OutcomeDFA, joint_component, joint_satisfiable
@@ -135,10 +136,17 @@ def without_doubt(must: int, watches: Sequence[int], table: Formulas) -> int:
     >>> without_doubt(name, (), table) == name
     True
     """
+    inexact = {}
+    for formula in (must, *watches):
+        for atom in table.atoms(formula):
+            payload = table.payload(atom)
+            if isinstance(payload, Format) and payload.name in INEXACT:
+                inexact[atom] = payload.name
+    if not inexact:
+        return must
     at_stake = _negative_atoms(must, table).union(*map(table.atoms, watches))
-    payloads = (table.payload(atom) for atom in at_stake)
-    names = {p.name for p in payloads if isinstance(p, Format) and doubtful_dfa(p.name) is not None}
-    return table.conj([must, *(table.negate(table.atom(Doubtful(name))) for name in sorted(names))])
+    names = sorted(name for atom, name in inexact.items() if atom in at_stake)
+    return table.conj([must, *(table.negate(table.atom(Doubtful(name))) for name in names)])
 
 
 def _negative_atoms(formula: int, table: Formulas) -> frozenset[int]:
@@ -157,7 +165,9 @@ def string_satisfiable(formula: int, table: Formulas) -> bool:
     if formula in (TRUE, FALSE):
         return formula == TRUE
     certain = without_doubt(formula, (), table)
-    return any(_cube_satisfiable(cube, table) for cube in cubes(table, _without_negated_lengths(certain, table), _undecided))
+    return any(
+        _cube_satisfiable(cube, table) for cube in cubes(table, _without_negated_lengths(certain, table), _undecided)
+    )
 
 
 def _undecided(_: Cube) -> Callable[[int], int]:
@@ -299,11 +309,16 @@ def string_component(must: int, watches: Sequence[int], table: Formulas) -> Outc
     """The machine over string content that accepts where ``must`` holds, its outcomes telling which of ``watches`` hold.
 
     Texts of which a format's machine cannot tell what ``must`` or ``watches`` have to know are left out (`without_doubt`).
-    Raises LimitExceeded if the atoms' product grows too large.
+    Raises LimitExceeded if the atoms' product grows too large, UnsupportedSchemaError if no other text is left to watch.
     """
     if must == TRUE and not watches:
         return any_string()
     if not watches and table.kind(must) == ATOM and isinstance(payload := table.payload(must), Format):
         return _one_outcome(format_dfa(payload.name))  # text already: nothing to multiply it with
-    must = without_doubt(must, watches, table)
-    return joint_component(all_text(), lambda atom: _atom_dfa(table.payload(atom)), must, watches, table)
+    certain = without_doubt(must, watches, table)
+    component = joint_component(all_text(), lambda atom: _atom_dfa(table.payload(atom)), certain, watches, table)
+    if watches and certain != must and not component.vectors:
+        raise UnsupportedSchemaError(
+            f"cannot tell which alternative holds of any text that satisfies {table.show(must)}", "", "format"
+        )
+    return component
