@@ -30,7 +30,7 @@ class ArrayShape:
         payloads = {a: table.payload(a) for f in (must, *watches) for a in table.atoms(f)}
         self.static: list[El] = []
         self.least, self.most = 0, None  # type: int, int | None
-        self.unique = False
+        self.unique, self.unique_pointer = False, ""
         residual = []
         for part in table.conjuncts(must):
             literal = table.literal(part)
@@ -38,7 +38,7 @@ class ArrayShape:
             if literal and literal[1] and isinstance(payload, El):
                 self.static.append(payload)
             elif literal and literal[1] and isinstance(payload, Unique):
-                self.unique = True
+                self.unique, self.unique_pointer = True, payload.pointer
             elif literal and isinstance(payload, MinItems):
                 if literal[1]:
                     self.least = max(self.least, payload.count)
@@ -249,15 +249,33 @@ class ArrayShape:
         def at(index: int) -> int:
             return table.conj(e.value for e in always if _covers(e, index))
 
-        if self.unique and not self._enough_values(at(self.last), least - self.last):
+        if self.unique and not self._enough_values(always, place, least):
             return False
         if not bounded and not wanted:
             return self._can_fill(always, place, least)
         return self._search(place, horizon, least, at, wanted, bounded)
 
-    def _enough_values(self, value: int, count: int) -> bool:
-        """Whether ``count`` different values satisfy the formula."""
-        return count <= 1 or self.emptiness.count_at_least(value, count)
+    def _enough_values(self, always: list[El], place: int, end: int) -> bool:
+        """Whether the items from ``place`` to ``end`` can all be different.
+
+        Where they are all of one kind, that takes as many values of it. Where a kind has few values and there are others, items
+        would have to be chosen with the later ones in mind, which is refused.
+        """
+        cuts = [*sorted({place, *(b for e in always for b in (e.low, e.high or 0) if place < b < end)}), end]
+        kinds: dict[int, int] = {}
+        for low, high in itertools.pairwise(cuts):
+            kind = self.table.conj(e.value for e in always if _covers(e, low))
+            kinds[kind] = kinds.get(kind, 0) + high - low
+        for kind, count in kinds.items():
+            if count > 1 and not self.emptiness.count_at_least(kind, count):
+                return False
+            if len(kinds) > 1 and not self.emptiness.count_at_least(kind, end - place):
+                raise UnsupportedSchemaError(
+                    "is not supported for required items of different kinds of which one has few values",
+                    self.unique_pointer,
+                    "uniqueItems",
+                )
+        return True
 
     def _can_fill(self, always: list[El], place: int, end: int) -> bool:
         """Whether each index from ``place`` to ``end`` can be filled: one question for each stretch of equal conditions."""

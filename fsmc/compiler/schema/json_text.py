@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
 from fsmc.compiler.schema.outcome_dfa import OutcomeDFA
@@ -10,6 +12,7 @@ _SHORT = {0x08: ord("b"), 0x09: ord("t"), 0x0A: ord("n"), 0x0C: ord("f"), 0x0D: 
 """Characters with an escape of two bytes → its second byte (RFC 8259, section 7; the solidus needs none)."""
 
 
+@lru_cache(maxsize=256)
 def escape_json(content: OutcomeDFA) -> OutcomeDFA:
     r"""The machine over JSON text between the quotes, from that over content: each character in its one canonical form.
 

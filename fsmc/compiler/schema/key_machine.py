@@ -40,39 +40,34 @@ def key_machine(keys: KeySpace, allowed: int, seen: frozenset[str] = frozenset()
     base_column = base_column[present]
     byte_class = np.searchsorted(present, byte_class).astype(np.uint8)
 
-    n_base = 1 if base is None else len(base.delta)
-    rows: list[list[int]] = [_base_row(base, base_column, 0 if base is None else base.start)]
-    at_base = [0 if base is None else base.start]
+    base_delta = np.zeros((1, n_base_classes), np.int32) if base is None else base.delta
+    n_base = len(base_delta)
+    at_base = [0 if base is None else base.start]  # per trie node: where the base machine is after the same text
+    children: dict[tuple[int, int], int] = {}
     ends: dict[int, int] = {}
     for text, i in listed:
         node = 0
         for byte in text:
-            column = int(byte_class[byte])
-            child = rows[node][column]
-            if child < n_base:  # still an edge of the base machine: branch off
-                rows[node][column] = n_base + len(rows)
-                at_base.append(child)
-                rows.append(_base_row(base, base_column, child))
-                child = n_base + len(rows) - 1
-            node = child - n_base
+            child = children.get((node, byte))
+            if child is None:
+                child = children[node, byte] = len(at_base)
+                at_base.append(int(base_delta[at_base[node], 0 if base is None else base.byte_class[byte]]))
+            node = child
         ends[node] = i
-    delta = np.array(rows, np.int32).reshape(len(rows), len(base_column))
+    trie = base_delta[np.ix_(at_base, base_column)]
+    if children:
+        branches = np.array(list(children), np.int64)
+        trie[branches[:, 0], byte_class[branches[:, 1]]] = n_base + np.fromiter(children.values(), np.int32)
+    delta = np.concatenate((base_delta[:, base_column], trie))
+    outcome = np.full(len(delta), -1, np.int32)
     if base is not None:
-        delta = np.concatenate((base.delta[:, base_column], delta))
-        outcome = np.concatenate((base.outcome, base.outcome[at_base]))
         kept = np.array([n + i if others_allowed >> i & 1 else -1 for i in range(len(keys.sizes))] + [-1], np.int32)
-        outcome = kept[outcome]
-    else:
-        delta = np.concatenate((np.zeros((1, len(base_column)), np.int32), delta))
-        outcome = np.full(len(delta), -1, np.int32)
+        outcome = kept[np.concatenate((base.outcome, base.outcome[at_base]))]
     for node, i in ends.items():
         outcome[n_base + node] = i if i < n and allowed >> i & 1 else -1
-    _cut_dead_ends(delta, outcome)
+    if base is not None and (0 in at_base or others_allowed != (1 << len(keys.sizes)) - 1):
+        _cut_dead_ends(delta, outcome)  # else every state goes on to some undeclared key, or to a name
     return OutcomeDFA(byte_class, delta, outcome, n_base, tuple(() for _ in range(keys.n_classes)))
-
-
-def _base_row(base: OutcomeDFA | None, base_column: np.ndarray, state: int) -> list[int]:
-    return [0] * len(base_column) if base is None else base.delta[state, base_column].tolist()
 
 
 def _cut_dead_ends(delta: np.ndarray, outcome: np.ndarray) -> None:

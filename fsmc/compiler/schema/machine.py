@@ -8,6 +8,7 @@ machine first gets there. Components are shared wherever the formulas are equal.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
@@ -302,15 +303,7 @@ class SchemaMachine:
 
     def _whitespace(self) -> int:
         """The component of white space, entered by its first character: ends where anything else follows."""
-        n = self.options.max_whitespace
-        byte_class = np.zeros(256, np.uint8)
-        byte_class[list(b" \t\n\r")] = 1
-        byte_class[list(b'"{}[]:,-0123456789tfn')] = 2
-        delta = np.zeros((n + 1, 3), np.int32)
-        delta[1:n, 1] = np.arange(2, n + 1)
-        delta[1:, 2] = self.rsm.exit_redo(0)
-        final = np.zeros(n + 1, np.int32)
-        final[0] = -1
+        byte_class, delta, final = _whitespace_tables(self.options.max_whitespace, self.rsm.exit_redo(0))
         return self.rsm.add_block(byte_class, delta, final) + 1
 
     # ── objects and arrays ───────────────────────────────────────────────────────────────────────────────────────────
@@ -430,6 +423,21 @@ class CountedComponent:
                 row[ends, quote] = exits[ends]
             rows.append(row)
         m.rsm.set_rows(self.blocks[first // BLOCK], self.map, np.concatenate(rows).astype(np.int32))
+
+
+@lru_cache(maxsize=16)
+def _whitespace_tables(
+    n: int, end: int
+) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+    byte_class = np.zeros(256, np.uint8)
+    byte_class[list(b" \t\n\r")] = 1
+    byte_class[list(b'"{}[]:,-0123456789tfn')] = 2
+    delta = np.zeros((n + 1, 3), np.int32)
+    delta[1:n, 1] = np.arange(2, n + 1)
+    delta[1:, 2] = end
+    final = np.zeros(n + 1, np.int32)
+    final[0] = -1
+    return byte_class, delta, final
 
 
 def _own_class(dfa: OutcomeDFA, alone: bytes) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int32]]:

@@ -125,13 +125,8 @@ def _compare(a: int, b: int) -> int:
     return (a > b) - (a < b)
 
 
-@lru_cache(maxsize=1024)
-def multiple_of_dfa(divisor: Decimal) -> DFA:
-    """The plain texts whose value is an integer times ``divisor``: a remainder, digit by digit.
-
-    With divisor = P / 10**E a multiple has no digits past the E-th after the point, and the digits up to there, read as an
-    integer, are a multiple of P.
-    """
+def _as_ratio(divisor: Decimal) -> tuple[int, int]:
+    """(P, E) with divisor = P / 10**E; LimitExceeded if a machine would need too many remainders."""
     sign, digits, exponent = divisor.normalize().as_tuple()
     assert isinstance(exponent, int) and not sign
     places = max(0, -exponent)
@@ -140,6 +135,17 @@ def multiple_of_dfa(divisor: Decimal) -> DFA:
         raise LimitExceeded(
             "max_remainders", MAX_REMAINDERS, p * (places + 2), f"multipleOf {divisor} needs too many remainders"
         )
+    return p, places
+
+
+@lru_cache(maxsize=1024)
+def multiple_of_dfa(divisor: Decimal) -> DFA:
+    """The plain texts whose value is an integer times ``divisor``: a remainder, digit by digit.
+
+    With divisor = P / 10**E a multiple has no digits past the E-th after the point, and the digits up to there, read as an
+    integer, are a multiple of P.
+    """
+    p, places = _as_ratio(divisor)
     build = _Builder()
     build.state("start")
     while build.todo:
@@ -258,6 +264,8 @@ def number_satisfiable(formula: int, table: Formulas) -> bool:
             bound = (payload.bound, not payload.exclusive)
             high = min((high, bound), key=lambda b: (b[0], not b[1])) if high else bound
         elif isinstance(payload, (Integer, MultipleOf)) and sign:
+            if isinstance(payload, MultipleOf):
+                _as_ratio(payload.divisor)  # refused now, not when a text gets to the number
             one = Fraction(1) if isinstance(payload, Integer) else Fraction(payload.divisor)
             step = one if step is None else _lcm(step, one)
         else:
