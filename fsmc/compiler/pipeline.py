@@ -35,7 +35,6 @@ from fsmc.compiler.tokens.store import GrammarCache, from_bytes, load_arrays, sa
 from fsmc.compiler.tokens.trie import TokenTrie, trie_of
 from fsmc.compiler.tokens.vocabulary import Vocabulary
 from fsmc.jumpforward.jump_map import JumpForwardMap
-from fsmc.jumpforward.lazy_jumps import LazyJumpForward
 
 log = logging.getLogger("fsmc")
 
@@ -95,7 +94,7 @@ class CompiledGrammar:
         self.dfa = machine.to_dfa() if isinstance(machine, RSM) and machine.is_regular else None
         self._index, self._on_index = index, on_index
         self._lazy: LazyMasks | None = None
-        self._jump_map: JumpForwardMap | LazyJumpForward | None = None
+        self._jump_map: JumpForwardMap | None = None
 
     @property
     def trie(self) -> TokenTrie:
@@ -122,11 +121,10 @@ class CompiledGrammar:
         return self._lazy
 
     @property
-    def jump_map(self) -> JumpForwardMap | LazyJumpForward:
-        """The forced text of every state, built on first use."""
+    def jump_map(self) -> JumpForwardMap:
+        """The forced text from every state or configuration, made on first use."""
         if self._jump_map is None:
-            lazy = isinstance(self.machine, LazyRSM)
-            self._jump_map = LazyJumpForward(self.machine) if lazy else JumpForwardMap(self.machine)
+            self._jump_map = JumpForwardMap(self.machine)
         return self._jump_map
 
     def build_index(self, progress: Progress | None = None, max_bytes: int = MAX_INDEX_BYTES) -> TokenIndex:

@@ -14,16 +14,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from fsmc.compiler.automata.lazy_rsm import LazyRSM
-from fsmc.compiler.automata.rsm import Configuration
-from fsmc.compiler.tokens import lazy_walk
+from fsmc.compiler.automata.recursion import Configuration
 from fsmc.compiler.tokens.masks import LazyMasks
-from fsmc.compiler.tokens.walk import EMPTY_STACK, ReturnStacks
+from fsmc.compiler.tokens.walk import EMPTY_STACK, NOTHING, Recording, ReturnStacks, advance
 
 if TYPE_CHECKING:
     from fsmc.compiler.pipeline import CompiledGrammar
 
-_Entry: TypeAlias = "tuple[_Entry | None, int, int, bool, lazy_walk.Recording]"
+_Entry: TypeAlias = "tuple[_Entry | None, int, int, bool, Recording]"
 """(the entry before, state, stack node, terminated, recording): what one rollback restores. Entries are never changed, so forks
 share their past."""
 
@@ -80,7 +78,7 @@ class GrammarMatcher:
     def reset(self) -> None:
         """Back to the beginning, with an empty history."""
         self._state, self._stack, self._terminated = self._machine.start, EMPTY_STACK, False
-        self._recording = lazy_walk.NOTHING
+        self._recording = NOTHING
         self._history: _Entry | None = None
         self._n_entries = 0  # in the chain of the history
         self._n_reachable = 0  # of these, how many rollback may undo
@@ -132,13 +130,9 @@ class GrammarMatcher:
         return self._accept(np.frombuffer(bytes(data), np.uint8))
 
     def _accept(self, data: npt.NDArray[np.uint8]) -> bool:
-        recording = self._recording
-        if isinstance(self._machine, LazyRSM):
-            state, stack, recording, n = lazy_walk.advance(
-                self._machine, self._stacks, self._state, self._stack, recording, data
-            )
-        else:
-            state, stack, n = self._stacks.advance(self._machine, self._state, self._stack, data)
+        state, stack, recording, n = advance(
+            self._machine, self._stacks, self._state, self._stack, data, self._recording
+        )
         if n < len(data):
             return False
         self._remember()
@@ -159,13 +153,12 @@ class GrammarMatcher:
 
         It is not taken: `accept_bytes` does that.
         """
-        jumps = self._grammar.jump_map
-        if self._terminated or jumps.is_inside(self._state):
+        if self._terminated:
             return ""
-        forced = jumps.forced_text(self.configuration)
+        forced = self._grammar.jump_map.follow_on_stack(self._stacks, self._state, self._stack).text
         try:
             return forced.decode()
-        except UnicodeDecodeError as error:  # a machine that was given as arrays may force bytes that are no text
+        except UnicodeDecodeError as error:  # it began inside a character, or a machine given as arrays forces no text
             return forced[: error.start].decode()
 
     # ----------------------------------------------------------------------------------------------------- going back
@@ -237,8 +230,8 @@ class GrammarMatcher:
         machine, stack = self._machine, self._stack
         outcome = machine.final(self._state)
         while stack != EMPTY_STACK and outcome >= 0:
-            state = machine.after_outcome(int(self._stacks.frame[stack]), outcome)
-            stack, outcome = self._stacks.parent[stack], machine.final(state)
+            stack, frame = self._stacks.top(stack)
+            outcome = machine.final(machine.after_outcome(frame, outcome))
         return outcome >= 0
 
     def is_terminated(self) -> bool:
@@ -249,12 +242,8 @@ class GrammarMatcher:
         """How many bytes of ``data`` could be accepted from here: where `accept_bytes` fails."""
         if self._terminated:
             return 0
-        data_array = np.frombuffer(bytes(data), np.uint8)
-        if isinstance(self._machine, LazyRSM):
-            return lazy_walk.advance(
-                self._machine, self._stacks, self._state, self._stack, self._recording, data_array
-            )[3]
-        return self._stacks.advance(self._machine, self._state, self._stack, data_array)[2]
+        array = np.frombuffer(bytes(data), np.uint8)
+        return advance(self._machine, self._stacks, self._state, self._stack, array, self._recording)[3]
 
     def expected(self) -> str:
         """What may come next, for error messages, see `describe_bytes`."""

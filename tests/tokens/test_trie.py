@@ -8,7 +8,7 @@ from mask_oracles import HAND_DRAWN, compile_dfa, real_vocabulary, vocabularies
 from random_machines import plain_machines
 
 from fsmc.compiler.tokens import trie as trie_module
-from fsmc.compiler.tokens.byte_groups import (
+from fsmc.compiler.automata.byte_groups import (
     BYTE_GROUP,
     NO_CHARACTER,
     UTF8_STEPS,

@@ -108,6 +108,11 @@ class LazyRSM(RecursiveMachine):
         return self._n_states
 
     @property
+    def n_frames(self) -> int:
+        """Return frames so far, recorded or not."""
+        return len(self._frame_keys)
+
+    @property
     def nbytes(self) -> int:
         """Bytes of the tables."""
         return _nbytes(self._own)

@@ -7,10 +7,7 @@ import threading
 import numpy as np
 import numpy.typing as npt
 
-from fsmc.compiler.automata.lazy_rsm import LazyRSM
-from fsmc.compiler.automata.rsm import RSM
-from fsmc.compiler.tokens import lazy_walk
-from fsmc.compiler.tokens.byte_groups import loop_groups
+from fsmc.compiler.automata.recursion import RecursiveMachine
 from fsmc.compiler.tokens.difference import ranks_to_ids, store_ranks
 from fsmc.compiler.tokens.mask_rows import expand_row, max_packed_ids
 from fsmc.compiler.tokens.trie import TokenTrie
@@ -50,7 +47,7 @@ class LazyMasks:
 
     def __init__(
         self,
-        machine: RSM | LazyRSM,
+        machine: RecursiveMachine,
         trie: TokenTrie,
         *,
         stacks: ReturnStacks | None = None,
@@ -59,7 +56,6 @@ class LazyMasks:
         self.machine, self.trie = machine, trie
         self.stacks = ReturnStacks() if stacks is None else stacks
         self.max_cache_bytes = max_cache_bytes
-        self._loops = None if isinstance(machine, LazyRSM) else loop_groups(machine.delta, machine.byte_class)
         self._rows: dict[int | tuple[int, int], _Row] = {}
         self._nbytes = 0
         self._lock = threading.Lock()
@@ -92,11 +88,8 @@ class LazyMasks:
     def _compute(self, state: int, stack: int) -> _Row:
         """Walk the trie (without the lock: two threads may both do it, with equal results) and remember the row."""
         rank_row = np.empty((self.trie.n_tokens + 31) // 32, np.int32)
-        if isinstance(self.machine, LazyRSM):
-            looked, n_allowed = lazy_walk.fill(self.machine, self.stacks, self.trie, state, stack, rank_row)
-        else:
-            assert self._loops is not None
-            looked, n_allowed = fill(self.machine, self.stacks, self.trie, self._loops, state, stack, rank_row)
+        path = np.empty((self.trie.height + 1, 4), np.int32)
+        looked, n_allowed = fill(self.machine, self.stacks, self.trie, state, stack, rank_row, path)
         row = pack_row(rank_row, n_allowed, self.trie)
         key = (state, stack) if looked else state
         with self._lock:
