@@ -35,9 +35,8 @@ def schema_of(source: Any) -> dict[str, Any] | bool | str:
     try:
         return TypeAdapter(source).json_schema()
     except (PydanticUserError, TypeError, NameError) as error:
-        raise SchemaError(
-            f"{source!r} is neither a JSON Schema nor a type that pydantic understands", "", ""
-        ) from error
+        reason = str(error).partition("\n")[0]
+        raise SchemaError(f"{source!r} is neither a JSON Schema nor a type for pydantic: {reason}", "", "") from error
 
 
 def parse_json(text: str, max_depth: int = MAX_DEPTH) -> Any:
@@ -93,7 +92,9 @@ def json_type(value: Any) -> str:
 
 def shown(value: Any) -> str:
     """A value in a message: what it is, or itself where that is short."""
-    if value is None or isinstance(value, bool):
-        return "null" if value is None else str(value).lower()
-    text = str(value) if isinstance(value, Decimal) else repr(value)
-    return text if isinstance(value, (str, int, float, Decimal)) and len(text) <= 40 else json_type(value)
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, (str, int, float, Decimal)):
+        text = str(value) if isinstance(value, Decimal) else repr(value)
+        return text if len(text) <= 40 else json_type(value)
+    return json_type(value)
