@@ -18,9 +18,11 @@ from hypothesis import strategies as st
 from fsmc.compiler.automata.dfa import DFA
 from fsmc.compiler.errors import UnsupportedPatternError, UnsupportedSchemaError
 from fsmc.compiler.schema.atoms import Format, Length, Pattern, StrEnum
+from fsmc.compiler.schema.document import SchemaDocument
 from fsmc.compiler.schema.format_doubts import INEXACT
 from fsmc.compiler.schema.formats import KNOWN_FORMATS, MAX_LENGTH, doubtful_dfa, format_dfa
 from fsmc.compiler.schema.formula import Formulas
+from fsmc.compiler.schema.machine import SchemaMachine, TextOptions
 from fsmc.compiler.schema.strings import string_component, string_satisfiable
 from fsmc.compiler.syntax.regex import parse_regex
 
@@ -369,6 +371,28 @@ def test_satisfiable_as_far_as_can_be_told() -> None:
     assert not string_satisfiable(table.conj([only, table.negate(host)]), table)
     with pytest.raises(UnsupportedSchemaError, match="cannot tell"):
         string_component(only, (host,), table)
+
+
+def test_doubt_decides_nothing() -> None:
+    """No text of ``a`` is known to be a name, nor known not to be: neither may be concluded from the other."""
+    condition = {
+        "if": {"properties": {"a": {"format": "hostname"}}},
+        "then": {"required": ["b"]},
+        "else": {"required": ["c"]},
+    }
+    schema = {"type": "object", "required": ["a"], **condition}
+
+    def accepts_object(a: dict[str, object], *others: str) -> bool:
+        document = SchemaDocument({**schema, "properties": {"a": a}})
+        text = json.dumps({"a": "xn--9n2bp8q", **dict.fromkeys(others, 0)})
+        return SchemaMachine(document, TextOptions()).rsm.matches(text.encode())
+
+    with pytest.raises(UnsupportedSchemaError, match="cannot tell"):
+        accepts_object({"enum": ["xn--9n2bp8q"]}, "b")
+    assert not accepts_object({"type": "string"}, "b", "c")
+    assert accepts_object({"type": "string", "not": {"format": "hostname"}}, "c") is False
+    del schema["if"]  # nothing asks any more
+    assert accepts_object({"enum": ["xn--9n2bp8q"]})
 
 
 @pytest.mark.parametrize("name", ["date", "uri", "email"])

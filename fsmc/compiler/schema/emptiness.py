@@ -15,8 +15,7 @@ from fsmc.compiler.schema.atoms import ARRAY, NUMBER, OBJECT, STRING, TYPES
 from fsmc.compiler.schema.formula import FALSE, TRUE, Formulas
 from fsmc.compiler.schema.keywords import Keywords
 from fsmc.compiler.schema.numbers import number_count, number_satisfiable
-from fsmc.compiler.schema.strings import split_length, string_component, string_satisfiable
-
+from fsmc.compiler.schema.strings import split_length, string_component, string_conceivable, string_satisfiable
 
 MAX_OPEN = 30
 """Questions inside each other that are answered by recursion; what nests deeper is answered from the inside out."""
@@ -136,6 +135,9 @@ class Emptiness:
         try:
             if type_ == STRING:
                 answer = string_satisfiable(formula, self.table)
+                if not answer and string_conceivable(formula, self.table):
+                    # a format is in doubt: nothing can be written, but the opposite does not follow
+                    self._lowest = -1
             elif type_ == NUMBER:
                 answer = number_satisfiable(formula, self.table)
             elif type_ == OBJECT:

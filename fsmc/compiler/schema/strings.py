@@ -7,8 +7,9 @@ JSON text, in which some characters are written as escapes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
+from itertools import product
 
 import numpy as np
 
@@ -136,17 +137,18 @@ def without_doubt(must: int, watches: Sequence[int], table: Formulas) -> int:
     >>> without_doubt(name, (), table) == name
     True
     """
-    inexact = {}
-    for formula in (must, *watches):
-        for atom in table.atoms(formula):
-            payload = table.payload(atom)
-            if isinstance(payload, Format) and payload.name in INEXACT:
-                inexact[atom] = payload.name
+    inexact = _inexact_formats((must, *watches), table)
     if not inexact:
         return must
     at_stake = _negative_atoms(must, table).union(*map(table.atoms, watches))
     names = sorted(name for atom, name in inexact.items() if atom in at_stake)
     return table.conj([must, *(table.negate(table.atom(Doubtful(name))) for name in names)])
+
+
+def _inexact_formats(formulas: Iterable[int], table: Formulas) -> dict[int, str]:
+    """The atoms of formats about some of whose texts there is doubt, and the formats' names."""
+    payloads = {atom: table.payload(atom) for formula in formulas for atom in table.atoms(formula)}
+    return {atom: p.name for atom, p in payloads.items() if isinstance(p, Format) and p.name in INEXACT}
 
 
 def _negative_atoms(formula: int, table: Formulas) -> frozenset[int]:
@@ -164,10 +166,31 @@ def string_satisfiable(formula: int, table: Formulas) -> bool:
     """Whether some string satisfies the formula; the usual cases are answered without building anything."""
     if formula in (TRUE, FALSE):
         return formula == TRUE
-    certain = without_doubt(formula, (), table)
-    return any(
-        _cube_satisfiable(cube, table) for cube in cubes(table, _without_negated_lengths(certain, table), _undecided)
-    )
+    return _satisfiable(without_doubt(formula, (), table), table)
+
+
+def string_conceivable(formula: int, table: Formulas) -> bool:
+    """Whether some string satisfies the formula if texts in doubt may have a format, or not have it, as it suits.
+
+    Where this says no, no string satisfies it; `string_satisfiable` says no also where no string is *known* to.
+
+    >>> table = Formulas()
+    >>> both = table.conj([table.atom(StrEnum(frozenset({"xn--9n2bp8q"}))), table.atom(Format("hostname"))])
+    >>> string_satisfiable(both, table), string_conceivable(both, table)
+    (False, True)
+    """
+    inexact = _inexact_formats((formula,), table)
+    wider = [(atom, table.disj([atom, table.atom(Doubtful(name))])) for atom, name in inexact.items()]
+
+    def satisfiable_as(reading: dict[int, int]) -> bool:
+        return _satisfiable(table.substitute(formula, lambda atom: reading.get(atom, atom)), table)
+
+    return any(map(satisfiable_as, map(dict, product(*([(atom, atom), (atom, wide)] for atom, wide in wider)))))
+
+
+def _satisfiable(formula: int, table: Formulas) -> bool:
+    alternatives = cubes(table, _without_negated_lengths(formula, table), _undecided)
+    return any(_cube_satisfiable(cube, table) for cube in alternatives)
 
 
 def _undecided(_: Cube) -> Callable[[int], int]:
@@ -223,11 +246,15 @@ def _cube_satisfiable(cube: Cube, table: Formulas) -> bool:
     if any(string_holds(formula, text, table) for text in _candidates(machines)):
         return True
     rest, low, high = split_length(formula, table)
+
+    def machine_of(atom: int) -> DFA:
+        return _atom_dfa(table.payload(atom))
+
     if (low, high) == (0, None):
-        return joint_satisfiable(all_text(), lambda atom: _atom_dfa(table.payload(atom)), formula, table)
+        return joint_satisfiable(all_text(), machine_of, formula, table)
     from fsmc.compiler.schema.counted import CountedString
 
-    return CountedString(string_component(rest, (), table), low, high).satisfiable
+    return CountedString(joint_component(all_text(), machine_of, rest, (), table), low, high).satisfiable
 
 
 def _candidates(machines: Sequence[Pattern | Format]) -> Iterator[str]:
