@@ -47,6 +47,7 @@ from fsmc.compiler.schema.resources import (
     dynamic_anchors,
     identifier,
     kind_below,
+    official_uri,
     pointer_text,
     step_into,
 )
@@ -141,6 +142,15 @@ class SchemaDocument:
     def pointer(self, node: int) -> str:
         """Where the subschema stands: a JSON pointer (RFC 6901), after a URI if in another document."""
         return pointer_text(self._trails[node])
+
+    def keyword(self, node: int, name: str, default: Any = None) -> Any:
+        """The value of a keyword, if the subschema has it and its draft knows it there (see `in_place` about references)."""
+        schema, context = self._values[node], self._contexts[node]
+        if isinstance(schema, bool) or name not in context.keywords:
+            return default
+        if context.draft <= 7 and "$ref" in schema and name != "$ref":
+            return default
+        return schema.get(name, default)
 
     def child(self, node: int, *path: str | int) -> int:
         """The subschema at ``path`` below a node."""
@@ -281,9 +291,9 @@ class SchemaDocument:
             contents = retrieved.value.contents
             anchored = None
             if fragment and not fragment.startswith("/"):
-                anchor = retrieved.registry.anchor(uri, fragment).value
+                anchor = retrieved.registry.anchor(official_uri(uri), fragment).value
                 anchored = anchor.resource.contents
-        except (LookupError, referencing.exceptions.Unretrievable, ValueError, AttributeError, TypeError) as error:
+        except (LookupError, referencing.exceptions.Unresolvable, ValueError, AttributeError, TypeError) as error:
             raise SchemaError(
                 f"cannot resolve {reference!r}: there is no such place in the schema or the registry "
                 "(documents are never fetched; give a registry)",
@@ -304,8 +314,9 @@ class SchemaDocument:
         if "json-schema.org/" in uri:
             from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped]
 
-            if uri in REGISTRY:
-                return REGISTRY.get_or_retrieve(uri)
+            official = official_uri(uri)
+            if official in REGISTRY:
+                return REGISTRY.get_or_retrieve(official)
         retrieved = self._registry.get_or_retrieve(uri)
         self._registry = retrieved.registry
         return retrieved

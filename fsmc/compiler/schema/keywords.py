@@ -410,7 +410,7 @@ class Keywords:
     def _items(self, node: int, schema: dict[str, Any], type_: str) -> int:
         if isinstance(schema["items"], list):
             return self._positional(node, "items", len(schema["items"]))
-        start = len(schema.get("prefixItems", ())) if self.document.draft(node) >= 2020 else 0
+        start = len(self.document.keyword(node, "prefixItems", ()))
         return self._el(start, None, self.schema(self.document.child(node, "items")))
 
     def _additional_items(self, node: int, schema: dict[str, Any], type_: str) -> int:
@@ -449,40 +449,40 @@ class Keywords:
 
     def _in_place(self, node: int, type_: str) -> Iterable[tuple[int, int]]:
         """(condition, node) of each subschema applied to the same value; it has a say where the condition holds."""
-        formulas, document = self.formulas, self.document
-        schema = document.value(node)
-        if isinstance(schema, bool):
-            return
-        if "$ref" in schema:
-            yield TRUE, document.resolve(node, schema["$ref"])
-        if "$dynamicRef" in schema or "$recursiveRef" in schema:
+        formulas, document, keyword = self.formulas, self.document, self.document.keyword
+        if keyword(node, "$ref") is not None:
+            yield TRUE, document.resolve(node, keyword(node, "$ref"))
+        if keyword(node, "$dynamicRef") is not None or keyword(node, "$recursiveRef") is not None:
             yield TRUE, document.resolve_dynamic(node)
-        for i in range(len(schema.get("allOf", ()))):
+        for i in range(len(keyword(node, "allOf", ()))):
             yield TRUE, document.child(node, "allOf", i)
-        for keyword in ("anyOf", "oneOf"):
-            for i in range(len(schema.get(keyword, ()))):
-                branch = document.child(node, keyword, i)
+        for name in ("anyOf", "oneOf"):
+            for i in range(len(keyword(node, name, ()))):
+                branch = document.child(node, name, i)
                 yield self.expand_node(branch, type_), branch
-        if "if" in schema:
+        if keyword(node, "if") is not None:
             condition = self.expand_node(document.child(node, "if"), type_)
             yield condition, document.child(node, "if")
-            if "then" in schema:
+            if keyword(node, "then") is not None:
                 yield condition, document.child(node, "then")
-            if "else" in schema:
+            if keyword(node, "else") is not None:
                 yield formulas.negate(condition), document.child(node, "else")
         if type_ == OBJECT:
-            for name in schema.get("dependentSchemas", ()):
+            for name in keyword(node, "dependentSchemas", ()):
                 yield self._present(name), document.child(node, "dependentSchemas", name)
+            for name, dependency in keyword(node, "dependencies", {}).items():
+                if not isinstance(dependency, list):
+                    yield self._present(name), document.child(node, "dependencies", name)
 
     def _evaluated_keys(self, node: int, condition: int, own: bool) -> Iterable[tuple[int, int]]:
         """(condition, keys): where the condition holds, these keys have been evaluated."""
-        schema = self.document.value(node)
-        if isinstance(schema, bool):
-            return
-        yield condition, self._names(schema.get("properties", ()))
-        for pattern in schema.get("patternProperties", ()):
+        keyword = self.document.keyword
+        yield condition, self._names(keyword(node, "properties", ()))
+        for pattern in keyword(node, "patternProperties", ()):
             yield condition, self.formulas.atom(Pattern(pattern))
-        if "additionalProperties" in schema or (not own and "unevaluatedProperties" in schema):
+        if keyword(node, "additionalProperties") is not None:
+            yield condition, TRUE
+        if not own and keyword(node, "unevaluatedProperties") is not None:
             yield condition, TRUE
         for inner, applied in self._in_place(node, OBJECT):
             yield from self._evaluated_keys(applied, self.formulas.conj([condition, inner]), own=False)
@@ -536,21 +536,19 @@ class Keywords:
 
     def _evaluated_items(self, node: int, condition: int, own: bool) -> Iterable[tuple[int, int | None, int]]:
         """(condition, n, value): the first n items (None: all), or each item that satisfies value, are evaluated."""
-        schema = self.document.value(node)
-        if isinstance(schema, bool):
-            return
-        draft = self.document.draft(node)
-        if "prefixItems" in schema and draft >= 2020:
-            yield condition, len(schema["prefixItems"]), FALSE
-        if "items" in schema:
-            positional = isinstance(schema["items"], list)
-            yield condition, len(schema["items"]) if positional else None, FALSE
-            if positional and "additionalItems" in schema:
-                yield condition, None, FALSE
-        if "contains" in schema and draft >= 2020:
-            yield condition, 0, self.schema(self.document.child(node, "contains"))
-        if not own and "unevaluatedItems" in schema:
+        keyword = self.document.keyword
+        prefix, items = keyword(node, "prefixItems"), keyword(node, "items")
+        if prefix is not None:
+            yield condition, len(prefix), FALSE
+        if isinstance(items, list):
+            yield condition, len(items), FALSE
+        everything = (
+            (items is not None) if not isinstance(items, list) else keyword(node, "additionalItems") is not None
+        )
+        if everything or (not own and keyword(node, "unevaluatedItems") is not None):
             yield condition, None, FALSE
+        if keyword(node, "contains") is not None and self.document.draft(node) >= 2020:
+            yield condition, 0, self.schema(self.document.child(node, "contains"))
         for inner, applied in self._in_place(node, ARRAY):
             yield from self._evaluated_items(applied, self.formulas.conj([condition, inner]), own=False)
 

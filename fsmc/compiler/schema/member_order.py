@@ -55,35 +55,35 @@ class MemberOrder:
         known = self._lists.get(node)
         if known is not None:
             return known
+        document, keyword = self.keywords.document, self.keywords.document.keyword
         lists: dict[tuple[str, ...], None] = {}
         required: dict[str, None] = {}
         seen = {node}
         stack = [node]
         while stack:
             current = stack.pop()
-            schema = self.keywords.document.value(current)
-            if not isinstance(schema, dict):
-                continue
-            lists[tuple(schema.get("properties", ()))] = None
-            _add_members(lists, [schema["const"]] if "const" in schema else schema.get("enum", ()))
-            required.update(dict.fromkeys(schema.get("required", ())))
-            for keyword in ("dependentRequired", "dependencies"):
-                for name, needed in schema.get(keyword, {}).items():
+            lists[tuple(keyword(current, "properties", ()))] = None
+            constant = keyword(current, "const")
+            _add_members(lists, keyword(current, "enum", ()) if constant is None else [constant])
+            required.update(dict.fromkeys(keyword(current, "required", ())))
+            for dependent in ("dependentRequired", "dependencies"):
+                for name, needed in keyword(current, dependent, {}).items():
                     required.update(dict.fromkeys([name, *(needed if isinstance(needed, list) else ())]))
-            required.update(dict.fromkeys(self._listed_keys(current, schema)))
-            applied = [n for n in self.keywords.document.in_place(current) if n not in seen]
+            required.update(dict.fromkeys(self._listed_keys(current)))
+            applied = [n for n in document.in_place(current) if n not in seen]
             seen.update(applied)
             stack.extend(reversed(applied))
         lists.pop((), None)
         known = self._lists[node] = (tuple(lists), tuple(required))
         return known
 
-    def _listed_keys(self, node: int, schema: dict[str, Any]) -> list[str]:
+    def _listed_keys(self, node: int) -> list[str]:
         """The names that ``propertyNames`` enumerates."""
-        if "propertyNames" not in schema or self.keywords.document.draft(node) < 6:
+        document = self.keywords.document
+        if document.keyword(node, "propertyNames") is None:
             return []
-        keys = self.keywords.document.value(self.keywords.document.child(node, "propertyNames"))
-        return [name for name in keys.get("enum", ()) if isinstance(name, str)] if isinstance(keys, dict) else []
+        keys = document.keyword(document.child(node, "propertyNames"), "enum", ())
+        return [name for name in keys if isinstance(name, str)]
 
 
 def _add_members(lists: dict[tuple[str, ...], None], values: Iterable[Any]) -> None:

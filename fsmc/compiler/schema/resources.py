@@ -91,10 +91,15 @@ def declared_draft(schema: dict[str, Any], default: int, trail: Trail) -> int:
     uri = schema.get("$schema")
     if not isinstance(uri, str):
         return default
-    uri = uri.rstrip("#").replace("https://json-schema.org/draft-0", "http://json-schema.org/draft-0")
+    uri = official_uri(uri.rstrip("#"))
     if "json-schema.org/draft-03" in uri:
         raise UnsupportedSchemaError("draft 3 is not supported", pointer_text(trail), "$schema")
     return _DRAFTS.get(uri, default)
+
+
+def official_uri(uri: str) -> str:
+    """The URI of a meta-schema of draft 7 or before is http; many write https."""
+    return uri.replace("https://json-schema.org/draft-0", "http://json-schema.org/draft-0")
 
 
 def identifier(schema: dict[str, Any], draft: int) -> str | None:
