@@ -15,8 +15,10 @@ from typing import Any
 
 import jsonschema
 
+from fsmc.compiler.automata.dfa import DEAD
 from fsmc.compiler.automata.lazy_rsm import LazyRSM
-from fsmc.compiler.automata.rsm import Configuration
+from fsmc.compiler.automata.recursion import Configuration
+from fsmc.compiler.automata.tables import RECORDED
 
 NAMES = ["a", "b", "c", "aa", "ab", 'q"é']
 STRINGS = ["", "a", "b", "aa", "ab", "ba", "abc", "é", "\n", 'a"', "😀b", "bbbb"]
@@ -379,7 +381,7 @@ def validator(schema: Any, draft: int) -> Callable[[Any], bool]:
 
 
 class Walk:
-    """A text read byte by byte. Like `LazyRSM.run`, in a form that can branch."""
+    """A text read byte by byte, in a form that can branch; like `RecursiveMachine.run`, recorded calls are kept account of."""
 
     __slots__ = ("machine", "here", "starts", "text")
 
@@ -396,35 +398,22 @@ class Walk:
         return walk
 
     def _feed(self, byte: int) -> Walk | None:
-        machine, before, starts = self.machine, self.here, self.starts
-        position = len(self.text)
-        while True:
-            here = machine.step(before, byte)
-            if here is None:
+        after = Walk(self.machine)
+        after.here, after.starts, after.text = self.here, self.starts, self.text + bytes([byte])
+        consumed = False
+        while not consumed:
+            before = after.here
+            here, consumed = self.machine._move(before, byte)
+            if len(here.stack) > len(before.stack) and here.stack[-1] >= RECORDED:
+                after.starts = (*after.starts, len(self.text))
+            if here.state != DEAD and len(here.stack) < len(before.stack) and before.stack[-1] >= RECORDED:
+                text = after.text[after.starts[-1] : len(self.text) + consumed]
+                after.starts = after.starts[:-1]
+                here = Configuration(self.machine.record(here.state, text), here.stack)
+            if here.state == DEAD:
                 return None
-            records = machine.tables.records
-            kept = len(before.stack)
-            while kept and before.stack[:kept] != here.stack[:kept]:
-                kept -= 1
-            if not any(records[frame] for frame in before.stack[kept:]):
-                break
-            here, consumed = machine._end_recorded(before, byte)
-            text = (self.text + bytes([byte]))[starts[-1] : position + consumed]
-            starts = starts[:-1]
-            here = Configuration(machine.builder.record(here.state, text), here.stack)
-            if here.state == 0:
-                return None
-            if consumed:
-                return self._at(here, starts, byte)
-            before, kept = here, len(here.stack)
-        if len(here.stack) > kept and records[here.stack[-1]]:
-            starts = (*starts, position)
-        return self._at(here, starts, byte)
-
-    def _at(self, here: Configuration, starts: tuple[int, ...], byte: int) -> Walk:
-        walk = Walk.__new__(Walk)
-        walk.machine, walk.here, walk.starts, walk.text = self.machine, here, starts, self.text + bytes([byte])
-        return walk
+            after.here = here
+        return after
 
     @property
     def complete(self) -> bool:
