@@ -23,6 +23,9 @@ class ArrayShape:
     """One array formula with what is watched beside it. A *place* is the index of the next item, at most ``last``.
 
     From index ``last`` on no condition depends on the index any more.
+
+    ``unique``: the items have to differ; ``compares``: whether they do matters otherwise. Then the state has to hold the
+    items written (*seen*: formulas "equal to this value").
     """
 
     def __init__(self, must: int, watches: tuple[int, ...], table: Formulas, emptiness: Emptiness) -> None:
@@ -47,20 +50,14 @@ class ArrayShape:
             else:
                 residual.append(part)
         self.residual = table.conj(residual)
-        for f in (self.residual, *watches):
-            for atom in table.atoms(f):
-                if isinstance(payloads[atom], Unique):
-                    raise UnsupportedSchemaError(
-                        "is supported where it has to hold, not where it is one of several alternatives or negated",
-                        payloads[atom].pointer,
-                        "uniqueItems",
-                    )
+        alternatives = frozenset().union(*(table.atoms(f) for f in (self.residual, *watches)))
+        self.compares = any(isinstance(payloads[atom], Unique) for atom in alternatives)
         bounds = [self.least, 0 if self.most is None else self.most]
         bounds += [p.count for p in payloads.values() if isinstance(p, MinItems)]
         bounds += [b for p in payloads.values() if isinstance(p, El) for b in (p.low, p.high or 0)]
         self.last = max(bounds)
         self._static_at: dict[int, int] = {}
-        self._asked: dict[tuple[int, int], int] = {}
+        self._asked: dict[tuple[int, int, frozenset[int]], int] = {}
         self._feasible: dict[tuple[int, int], bool] = {}
 
     def static_at(self, place: int) -> int:
@@ -111,7 +108,12 @@ class ArrayShape:
 
         return self.table.substitute(formula, at_end) == TRUE
 
-    def derivative(self, formula: int, place: int) -> int:
+    @property
+    def tracks(self) -> bool:
+        """Whether the state has to hold the items written."""
+        return self.unique or self.compares
+
+    def derivative(self, formula: int, place: int, seen: frozenset[int] = frozenset()) -> int:
         """The formula before an item at ``place``, in terms of that item's value and of the rest."""
         table = self.table
 
@@ -119,6 +121,8 @@ class ArrayShape:
             payload = table.payload(atom)
             if isinstance(payload, El):
                 return table.conj((self._now(payload.value), atom)) if _covers(payload, place) else atom
+            if isinstance(payload, Unique):
+                return table.conj((self._now(table.conj(map(table.negate, seen))), atom))
             if isinstance(payload, Count):
                 now = self._now(payload.value)
                 fewer = TRUE if payload.count == 1 else table.atom(Count(payload.value, payload.count - 1))
@@ -147,20 +151,22 @@ class ArrayShape:
 
         return self.normal(self.table.substitute(derivative, value_of), place)
 
-    def asked_of(self, residual: int, place: int) -> int:
+    def asked_of(self, residual: int, place: int, seen: frozenset[int] = frozenset()) -> int:
         """The strongest value formula for an item at ``place`` that leaves the rest possible; FALSE if none."""
-        key = (residual, place)
+        key = (residual, place, seen if self.tracks else frozenset())
         known = self._asked.get(key)
         if known is None:
-            known = self._asked[key] = self._ask(residual, place)
+            known = self._asked[key] = self._ask(residual, place, seen)
         return known
 
-    def _ask(self, residual: int, place: int) -> int:
+    def _ask(self, residual: int, place: int, seen: frozenset[int]) -> int:
         table, static = self.table, self.static_at(place)
+        if self.unique:
+            static = table.conj((static, *map(table.negate, seen)))
         if not self.may_go_on(place) or not self.emptiness.satisfiable(static):
             return FALSE
         after = self.after(place)
-        derivative = self.normal(self.derivative(residual, place), after)
+        derivative = self.normal(self.derivative(residual, place, seen), after)
         found: list[frozenset[int]] = []
         for cube in cubes(table, derivative, lambda cube: self._decide(cube, static, found)):
             here = self._here(cube)
@@ -220,7 +226,7 @@ class ArrayShape:
         indices make that choice matter, all choices are searched.
         """
         table = self.table
-        least, most = self.least, self.most
+        least, most, unique = self.least, self.most, self.unique
         always = list(self.static)
         wanted: list[tuple[int, int | None, int]] = []  # an item in [low, high) that satisfies the formula
         bounded: list[tuple[int, int]] = []  # at most n items satisfy the formula
@@ -241,6 +247,10 @@ class ArrayShape:
                     least = max(least, payload.count)
                 else:
                     most = payload.count - 1 if most is None else min(most, payload.count - 1)
+            elif sign:
+                unique = True
+            else:
+                wanted += [(place, None, TRUE)] * (1 if place else 2)  # some item equal to another
         if most is not None and most < least:
             return False
         horizon = max([least, self.last, place, *(low + 1 for low, _, _ in wanted)]) + len(wanted)
@@ -249,7 +259,7 @@ class ArrayShape:
         def at(index: int) -> int:
             return table.conj(e.value for e in always if _covers(e, index))
 
-        if self.unique and not self._enough_values(always, place, least):
+        if unique and not self._enough_values(always, place, least):
             return False
         if not bounded and not wanted:
             return self._can_fill(always, place, least)

@@ -14,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from fsmc.compiler.automata.byte_groups import loop_groups
 from fsmc.compiler.automata.lazy_rsm import LazyRSM
 from fsmc.compiler.errors import EmptyLanguageError
 from fsmc.compiler.schema.arrays import ArrayShape
@@ -193,7 +194,7 @@ class SchemaMachine:
         return self.rsm.call(self._space, self._frame(AfterSpace(position), ()))
 
     def _frame(self, back: Return, reading: Reading) -> int:
-        records = (isinstance(back, AfterItem) and back.a.shape.unique) or (
+        records = (isinstance(back, AfterItem) and back.a.shape.tracks) or (
             isinstance(back, AfterKey) and back.o.shape.tracks
         )
         return self.rsm.new_frame((back, reading), records)
@@ -379,12 +380,7 @@ class SchemaMachine:
 
     def item_possible(self, a: ArrayState) -> bool:
         """Whether one more item may come."""
-        return self.emptiness.satisfiable(self.item_formula(a))
-
-    def item_formula(self, a: ArrayState) -> int:
-        """What the next item must be."""
-        asked = a.shape.asked_of(a.residual, a.place)
-        return self.table.conj([asked, *map(self.table.negate, a.seen)]) if a.seen else asked
+        return self.emptiness.satisfiable(a.shape.asked_of(a.residual, a.place, a.seen))
 
 
 class CountedComponent:
@@ -395,6 +391,7 @@ class CountedComponent:
         self.byte_class, _ = _own_class(counted.dfa, b'"')
         self.outcomes = [m.rsm.exit(m.outcome(v)) for v in counted.dfa.vectors]
         self.map = m.rsm.class_map(self.byte_class)
+        self.loops = np.where(counted.whole, loop_groups(counted.dfa.delta, counted.dfa.byte_class), 0)
         self.blocks: dict[int, int] = {}
 
     def start(self, m: SchemaMachine) -> int:
@@ -422,7 +419,9 @@ class CountedComponent:
             if counted.may_end(count):
                 row[ends, quote] = exits[ends]
             rows.append(row)
-        m.rsm.set_rows(self.blocks[first // BLOCK], self.map, np.concatenate(rows).astype(np.int32))
+        codes = np.concatenate(rows).astype(np.int32)
+        room = np.concatenate([counted.room(count) for count in range(first, first + BLOCK)])
+        m.rsm.set_rows(self.blocks[first // BLOCK], self.map, codes, loops=np.tile(self.loops, BLOCK), room=room)
 
 
 @lru_cache(maxsize=16)

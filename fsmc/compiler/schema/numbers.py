@@ -7,6 +7,7 @@ depends on counting digits, which no finite machine can. Each atom is a machine 
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from decimal import Decimal
@@ -21,11 +22,13 @@ from fsmc.compiler.automata.minimize import minimize
 from fsmc.compiler.automata.nfa import thompson
 from fsmc.compiler.errors import LimitExceeded
 from fsmc.compiler.schema.atoms import AtLeast, Integer, MultipleOf, NumEnum
-from fsmc.compiler.schema.formula import FALSE, OR, TRUE, Formulas
+from fsmc.compiler.schema.formula import AND, FALSE, OR, TRUE, Formulas
 from fsmc.compiler.schema.outcome_dfa import OutcomeDFA, joint_component
 from fsmc.compiler.syntax.regex import parse_regex
 
 MAX_REMAINDERS = 50_000
+MAX_LISTED = 2_000
+"""Up to so many values are judged one by one rather than by the product of all conditions' machines."""
 
 _PLAIN = r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?"
 _MINUS, _POINT, _DIGIT0 = 1, 2, 3  # byte classes: 0 nothing, then "-", ".", "0" … "9"
@@ -209,6 +212,9 @@ def number_component(must: int, watches: Sequence[int], table: Formulas) -> Outc
     """
     if must == TRUE and not watches:
         return _as_outcome(_pattern(_PLAIN + r"(?:[eE][+-]?[0-9]+)?"))
+    listed = _listed_values(must, table)
+    if listed is not None:
+        return _listed_component(listed, must, watches, table)
     integer = table.atom(Integer())
     universe = _pattern(_PLAIN)
     if integer in table.conjuncts(must):
@@ -217,6 +223,62 @@ def number_component(must: int, watches: Sequence[int], table: Formulas) -> Outc
             table.substitute(f, lambda atom: TRUE if atom == integer else atom) for f in (must, *watches)
         )
     return joint_component(universe, lambda atom: _atom_dfa(table.payload(atom)), must, watches, table)
+
+
+def _listed_values(formula: int, table: Formulas) -> list[Decimal] | None:
+    """The values among which those of the formula are, if they are few and multiples of something or enumerated; else None."""
+    low, high, step, multiples = None, None, None, False
+    for part in table.conjuncts(formula):
+        literal = table.literal(part)
+        payload = table.payload(literal[0]) if literal else None
+        if isinstance(payload, NumEnum) and literal and literal[1]:
+            return sorted(payload.values) if len(payload.values) <= MAX_LISTED else None
+        if isinstance(payload, AtLeast) and literal:
+            if literal[1]:
+                low = payload.bound if low is None else max(low, payload.bound)
+            else:
+                high = payload.bound if high is None else min(high, payload.bound)
+        elif (one := _common_step(part, table)) is not None:
+            multiples = multiples or not isinstance(payload, Integer)
+            step = one if step is None else _lcm(step, one)
+    if not multiples or step is None or low is None or high is None:
+        return None
+    first, last = math.ceil(Fraction(low) / step), math.floor(Fraction(high) / step)
+    if last - first >= MAX_LISTED:
+        return None
+    return [Decimal((k * step).numerator) / Decimal((k * step).denominator) for k in range(first, last + 1)]
+
+
+def _common_step(formula: int, table: Formulas) -> Fraction | None:
+    """A number of which all values of the formula are multiples, if its atoms tell."""
+    literal = table.literal(formula)
+    if literal:
+        payload = table.payload(literal[0])
+        if isinstance(payload, (Integer, MultipleOf)) and literal[1]:
+            return Fraction(1) if isinstance(payload, Integer) else Fraction(payload.divisor)
+        return None
+    steps = [_common_step(part, table) for part in table.arguments(formula)]
+    if table.kind(formula) == AND:
+        return next((step for step in steps if step is not None), None)
+    if table.kind(formula) != OR or None in steps:
+        return None
+    known = [step for step in steps if step is not None]
+    return functools.reduce(_gcd, known) if known else None
+
+
+def _listed_component(values: list[Decimal], must: int, watches: Sequence[int], table: Formulas) -> OutcomeDFA:
+    """As `number_component`, of finitely many values: each is judged by itself."""
+    by_vector: dict[tuple[bool, ...], set[Decimal]] = {}
+    for value in values:
+        if number_holds(must, value, table):
+            by_vector.setdefault(tuple(number_holds(w, value, table) for w in watches), set()).add(value)
+    kinds = [table.atom(NumEnum(frozenset(group))) for group in by_vector.values()]
+    component = joint_component(
+        _pattern(_PLAIN), lambda atom: _atom_dfa(table.payload(atom)), table.disj(kinds), kinds, table
+    )
+    vector_of = {tuple(i == k for k in range(len(kinds))): vector for i, vector in enumerate(by_vector)}
+    vectors = tuple(vector_of[vector] for vector in component.vectors)
+    return OutcomeDFA(component.byte_class, component.delta, component.outcome, component.start, vectors)
 
 
 def _as_outcome(dfa: DFA) -> OutcomeDFA:
@@ -279,7 +341,14 @@ def number_satisfiable(formula: int, table: Formulas) -> bool:
         if low[1] and k * step == Fraction(low[0]):
             k += 1
         return k * step < Fraction(high[0]) or (k * step == Fraction(high[0]) and not high[1])
+    listed = _listed_values(formula, table)
+    if listed is not None:
+        return any(number_holds(formula, value, table) for value in listed)
     return bool((number_component(formula, (), table).outcome >= 0).any())
+
+
+def _gcd(a: Fraction, b: Fraction) -> Fraction:
+    return Fraction(math.gcd(a.numerator, b.numerator), math.lcm(a.denominator, b.denominator))
 
 
 def _lcm(a: Fraction, b: Fraction) -> Fraction:

@@ -291,11 +291,12 @@ class Item:
     def edges(self, m: SchemaMachine) -> Edges:
         a, shape = self.a, self.a.shape
         watched = shape.watched_values(self.derivatives())
-        return m.value_edges(m.item_formula(a), watched, AfterItem(a, watched), a.depth + 1)
+        return m.value_edges(shape.asked_of(a.residual, a.place, a.seen), watched, AfterItem(a, watched), a.depth + 1)
 
     def derivatives(self) -> tuple[int, ...]:
         a, shape = self.a, self.a.shape
-        return tuple(shape.normal(shape.derivative(f, a.place), shape.after(a.place)) for f in (a.residual, *a.watches))
+        after = shape.after(a.place)
+        return tuple(shape.normal(shape.derivative(f, a.place, a.seen), after) for f in (a.residual, *a.watches))
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,7 +315,7 @@ class AfterItem:
         residual, *watches = (shape.after_value(d, known, place) for d in Item(a).derivatives())
         if not shape.feasible(residual, place):
             return 0
-        after = replace(a, residual=residual, watches=tuple(watches), place=place, pending=shape.unique)
+        after = replace(a, residual=residual, watches=tuple(watches), place=place, pending=shape.tracks)
         return m.gap(ItemNext(after))
 
 

@@ -72,17 +72,22 @@ def length_dfa(minimum: int, maximum: int | None) -> DFA:
 
 def enum_dfa(values: frozenset[str]) -> DFA:
     """Exactly these strings: their trie, minimized."""
+    return minimize(_trie(dict.fromkeys(values, 0), ((),)).only())
+
+
+def _trie(outcomes: dict[str, int], vectors: tuple[tuple[bool, ...], ...]) -> OutcomeDFA:
+    """The trie of these strings, each with its outcome."""
     rows: list[dict[int, int]] = [{}, {}]
-    ends = set()
-    for value in values:
+    ends = {}
+    for text, outcome in outcomes.items():
         state = 1
-        for byte in value.encode():
+        for byte in text.encode():
             target = rows[state].get(byte)
             if target is None:
                 target = rows[state][byte] = len(rows)
                 rows.append({})
             state = target
-        ends.add(state)
+        ends[state] = outcome
     used = sorted({byte for row in rows for byte in row})
     byte_class = np.zeros(256, np.uint8)
     byte_class[used] = np.arange(1, len(used) + 1)
@@ -90,7 +95,9 @@ def enum_dfa(values: frozenset[str]) -> DFA:
     for state, row in enumerate(rows):
         for byte, target in row.items():
             delta[state, byte_class[byte]] = target
-    return minimize(DFA.from_arrays(byte_class, delta, np.isin(np.arange(len(rows)), list(ends)), 1))
+    final = np.full(len(rows), -1, np.int32)
+    final[list(ends)] = list(ends.values())
+    return OutcomeDFA(byte_class, delta, final, 1, vectors)
 
 
 def _atom_dfa(payload: object) -> DFA:
@@ -343,9 +350,44 @@ def string_component(must: int, watches: Sequence[int], table: Formulas) -> Outc
     if not watches and table.kind(must) == ATOM and isinstance(payload := table.payload(must), Format):
         return _one_outcome(format_dfa(payload.name))  # text already: nothing to multiply it with
     certain = without_doubt(must, watches, table)
+    included, certain = _merge_enumerations(certain, table)
+    if included is not None:
+        return _listed_component(included, certain, watches, table)
     component = joint_component(all_text(), lambda atom: _atom_dfa(table.payload(atom)), certain, watches, table)
     if watches and certain != must and not component.vectors:
         raise UnsupportedSchemaError(
             f"cannot tell which alternative holds of any text that satisfies {table.show(must)}", "", "format"
         )
     return component
+
+
+def _merge_enumerations(formula: int, table: Formulas) -> tuple[frozenset[str] | None, int]:
+    """(the strings of which the formula asks that it be one, or None; the formula with all excluded strings in one atom)."""
+    included: frozenset[str] | None = None
+    excluded: set[str] = set()
+    rest = []
+    for part in table.conjuncts(formula):
+        literal = table.literal(part)
+        payload = table.payload(literal[0]) if literal else None
+        if isinstance(payload, StrEnum) and literal and literal[1]:
+            included = payload.values if included is None else included & payload.values
+        elif isinstance(payload, StrEnum):
+            excluded |= payload.values
+        else:
+            rest.append(part)
+    if excluded:
+        rest.append(table.negate(table.atom(StrEnum(frozenset(excluded)))))
+    return included, table.conj(rest)
+
+
+def _listed_component(texts: frozenset[str], must: int, watches: Sequence[int], table: Formulas) -> OutcomeDFA:
+    """As `string_component`, of finitely many strings: each is judged by itself, whatever the other atoms' machines are."""
+    vectors: dict[tuple[bool, ...], int] = {}
+    outcomes = {}
+    for text in sorted(texts):
+        if string_holds(must, text, table):
+            vector = tuple(string_holds(watch, text, table) for watch in watches)
+            outcomes[text] = vectors.setdefault(vector, len(vectors))
+    if not watches:
+        return _one_outcome(enum_dfa(frozenset(outcomes)))
+    return _trie(outcomes, tuple(vectors))
