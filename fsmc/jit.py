@@ -11,7 +11,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numba
 from numba.core import event
@@ -36,15 +36,16 @@ def kernel(function: _F) -> _F:
     >>> total.py_func(np.arange(4))
     np.int64(6)
     """
+    dispatcher: Any
     try:
         dispatcher = numba.njit(cache=True, nogil=True)(function)
     except RuntimeError:  # no writable cache folder anywhere: compile again in each process
         dispatcher = numba.njit(nogil=True)(function)
     KERNELS[f"{function.__module__}.{function.__qualname__}"] = dispatcher
-    return dispatcher  # type: ignore[no-any-return]
+    return cast(_F, dispatcher)
 
 
-class _CompileListener(event.Listener):  # type: ignore[misc]
+class _CompileListener(event.Listener):
     """Calls ``report(name)`` whenever one of our kernels is really compiled (not loaded from the cache)."""
 
     def __init__(self, report: Callable[[str], None]) -> None:
@@ -83,7 +84,9 @@ def _print_progress(name: str) -> None:
         return
     if sys.stderr.isatty():
         short = name.rsplit(".", 1)[-1].lstrip("_")
-        sys.stderr.write(f"\r\x1b[Kfsmc: compiling kernels, once per machine: {_n_compiled} of up to {len(KERNELS)} ({short})")
+        sys.stderr.write(
+            f"\r\x1b[Kfsmc: compiling kernels, once per machine: {_n_compiled} of up to {len(KERNELS)} ({short})"
+        )
         if _n_compiled >= len(KERNELS):
             sys.stderr.write("\n")
         sys.stderr.flush()
@@ -94,4 +97,5 @@ def _print_progress(name: str) -> None:
 
 _n_compiled = 0
 _announce: Callable[[str], None] = _print_progress
-event.register("numba:compile", _CompileListener(lambda name: _announce(name)))
+_register: Any = event.register
+_register("numba:compile", _CompileListener(lambda name: _announce(name)))

@@ -76,8 +76,10 @@ class LimitExceeded(FsmcError):
         super().__init__(name, limit, reached, hint)
 
     def __str__(self) -> str:
-        text = f"{self.name}={self.limit:g} exceeded (reached {self.reached:g})" if isinstance(self.limit, float) else (
-            f"{self.name}={self.limit} exceeded (reached {self.reached})"
+        text = (
+            f"{self.name}={self.limit:g} exceeded (reached {self.reached:g})"
+            if isinstance(self.limit, float)
+            else (f"{self.name}={self.limit} exceeded (reached {self.reached})")
         )
         return f"{text}: {self.hint}" if self.hint else text
 

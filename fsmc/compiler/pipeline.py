@@ -136,8 +136,8 @@ class CompiledGrammar:
         >>> import fsmc
         >>> vocab = fsmc.Vocabulary.from_tokens([b"yes", b"no", b"n", b""], eos_token_ids=[3])
         >>> index = fsmc.GrammarCompiler(vocab, cache_dir=None).compile_regex("yes|no").build_index()
-        >>> index.n_rows
-        3
+        >>> index.n_rows  # what may come first, and nothing
+        2
         """
         if self._index is None:
             if self.dfa is None:

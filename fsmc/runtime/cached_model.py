@@ -17,6 +17,11 @@ class CachedModel:
 
     model: a transformers causal language model whose cache can be cropped (attention of any kind; not a recurrent one).
     Invariant: the cache holds the keys and values of exactly ``ids``. ``n_forward``: forward passes so far.
+
+    >>> from fsmc.runtime.toy_model import toy_model
+    >>> cached = CachedModel(toy_model().model)
+    >>> cached.logits([5, 6, 7, 8]).shape, cached.logits([5, 6, 9], n=2).shape, cached.n_forward
+    (torch.Size([1, 400]), torch.Size([2, 400]), 2)
     """
 
     def __init__(self, model: Any) -> None:

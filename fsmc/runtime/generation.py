@@ -90,6 +90,14 @@ def generate(
 
     Raises ValueError for a prompt without tokens and for arguments out of range, LimitExceeded for a prompt that fills
     the model's context, FsmcError where the vocabulary has no token with which the constraint could go on.
+
+    >>> import fsmc
+    >>> from fsmc.runtime.toy_model import toy_model
+    >>> model, tokenizer, vocab = toy_model()
+    >>> grammar = fsmc.GrammarCompiler(vocab, cache_dir=None).compile_regex("the character is a (gardener|librarian).")
+    >>> result = generate(model, tokenizer, "Who is it? ", grammar)
+    >>> result.text[:19], result.finish_reason, result.forward_passes < len(result.token_ids)
+    ('the character is a ', 'stop', True)
     """
     if jump not in ("canonical", "exact", "off"):
         raise ValueError(f"jump={jump!r} must be 'canonical', 'exact' or 'off'")

@@ -22,7 +22,13 @@ _REMEMBERED_PER_ROW = 64
 class FsmcLogitsProcessor(LogitsProcessor):
     """Allows only tokens with which the generated text can still match the grammar.
 
-        model.generate(**inputs, logits_processor=[FsmcLogitsProcessor(grammar)])
+    >>> import fsmc
+    >>> from fsmc.runtime.toy_model import toy_model
+    >>> model, tokenizer, vocab = toy_model()
+    >>> processor = FsmcLogitsProcessor(fsmc.GrammarCompiler(vocab, cache_dir=None).compile_regex("[a-c]{3}"))
+    >>> ids = model.generate(**tokenizer("x", return_tensors="pt"), logits_processor=[processor], max_new_tokens=9)
+    >>> set(tokenizer.decode(ids[0, 1:], skip_special_tokens=True)) <= set("abc")
+    True
 
     grammar: compiled for the model's vocabulary. stop_token_ids: what ends a text (default: the vocabulary's EOS ids).
 
