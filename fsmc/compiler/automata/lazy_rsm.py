@@ -24,6 +24,7 @@ from fsmc.compiler.automata.tables import (
     CALL,
     EXIT,
     EXIT_REDO,
+    FOREVER,
     RECORDED,
     UNKNOWN,
     Tables,
@@ -178,7 +179,7 @@ class LazyRSM(RecursiveMachine):
     def set_row(self, state: int, class_map: int, codes: npt.NDArray[np.int32], final_outcome: int = -1) -> None:
         """Give a state its row: int32[n_classes] codes under the class map, and its outcome at the end of the text."""
         start = self._add_edges(codes)
-        self._own.states[state, 1:] = class_map, final_outcome
+        self._own.states[state, 1:3] = class_map, final_outcome
         self._own.states[state, 0] = start
 
     def reserve(self, n: int, key: Any) -> int:
@@ -192,14 +193,22 @@ class LazyRSM(RecursiveMachine):
         return first
 
     def set_rows(
-        self, first: int, class_map: int, codes: npt.NDArray[np.int32], final_outcome: int | npt.NDArray[np.int32] = -1
+        self,
+        first: int,
+        class_map: int,
+        codes: npt.NDArray[np.int32],
+        final_outcome: int | npt.NDArray[np.int32] = -1,
+        loops: int | npt.NDArray[np.int64] = 0,
+        room: int | npt.NDArray[np.int32] = 0,
     ) -> None:
-        """Give adjacent states their rows: int32[n, n_classes]."""
+        """Give adjacent states their rows: int32[n, n_classes]. loops, room: see `Tables`."""
         n, n_classes = codes.shape
         start = self._add_edges(codes.reshape(-1))
+        self._own.loops[first : first + n] = loops
         rows = self._own.states[first : first + n]
         rows[:, 1] = class_map
         rows[:, 2] = final_outcome
+        rows[:, 3] = room
         rows[:, 0] = start + n_classes * np.arange(n, dtype=np.int32)
 
     def add_block(
@@ -212,9 +221,8 @@ class LazyRSM(RecursiveMachine):
         class_map = self.class_map(byte_class)
         first = self.reserve(len(delta) - 1, None)
         offset = first - 1
-        self._own.loops[first : first + len(delta) - 1] = loop_groups(delta, byte_class)[1:]
         codes = np.where(delta[1:] > 0, delta[1:] + offset, delta[1:]).astype(np.int32)
-        self.set_rows(first, class_map, codes, final_outcome[1:])
+        self.set_rows(first, class_map, codes, final_outcome[1:], loop_groups(delta, byte_class)[1:], FOREVER)
         return offset
 
     def set_return(self, frame: int, outcome: int, state: int) -> None:
@@ -294,13 +302,13 @@ class LazyRSM(RecursiveMachine):
     def row(self, state: int) -> npt.NDArray[np.int32]:
         """What each byte does in a state, built if need be, see `RecursiveMachine.row`."""
         tables = self._built(state)
-        start, base, _ = tables.states[state].tolist()
+        start, base, _, _ = tables.states[state].tolist()
         return tables.edges[start + tables.class_maps[base : base + 256].astype(np.int64)]
 
     def code(self, state: int, byte: int) -> int:
         """One entry of `row`."""
         tables = self._built(state)
-        start, base, _ = tables.states[state].tolist()
+        start, base, _, _ = tables.states[state].tolist()
         return int(tables.edges[start + int(tables.class_maps[base + byte])])
 
     def action(self, code: int) -> tuple[int, int, int]:
@@ -324,7 +332,7 @@ class LazyRSM(RecursiveMachine):
 
 def _unbuilt(n: int) -> npt.NDArray[np.int32]:
     """The rows of ``Tables.states`` for n states that are not built."""
-    return np.tile(np.array([UNKNOWN, 0, -1], np.int32), (n, 1))
+    return np.tile(np.array([UNKNOWN, 0, -1, 0], np.int32), (n, 1))
 
 
 def _nbytes(tables: Tables) -> int:

@@ -17,6 +17,9 @@ RECORDED = 1 << 30
 
 UNKNOWN = -1
 
+FOREVER = (1 << 31) - 1
+"""The room of a state that leads back to itself."""
+
 
 class Tables(NamedTuple):
     """A machine as kernels see it; all arrays are read-only.
@@ -24,10 +27,11 @@ class Tables(NamedTuple):
     ``e = edges[states[q, 0] + class_maps[states[q, 1] + byte]]`` is a state (> 0), 0 for none, or row ``-1 - e`` of
     ``actions``.
 
-    edges: int32. states: int32[states, 3], rows (where the state's edges begin, UNKNOWN until they are there; where its byte
-    classes begin in class_maps; the outcome with which the text may end in it, or -1). class_maps: uint8[256 per map].
-    actions: int32[actions, 3], rows (CALL, target, frame) and (EXIT or EXIT_REDO, outcome, 0). returns: where callers go on,
-    see `return_table`. loops: int64[states], see `byte_groups`.
+    edges: int32. states: int32[states, 4], rows (where the state's edges begin, UNKNOWN until they are there; where its byte
+    classes begin in class_maps; the outcome with which the text may end in it, or -1; its *room*). class_maps: uint8[256
+    per map]. actions: int32[actions, 3], rows (CALL, target, frame) and (EXIT or EXIT_REDO, outcome, 0). returns: where
+    callers go on, see `return_table`. loops: int64[states], the byte groups (see `byte_groups`) of which any text of at
+    most ``room`` characters can be read from the state on: FOREVER where it stays in the state, fewer where it is counted.
     """
 
     edges: npt.NDArray[np.int32]

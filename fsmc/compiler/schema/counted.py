@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fsmc.compiler.automata.dfa import Array
+from fsmc.compiler.automata.tables import FOREVER
 from fsmc.compiler.errors import LimitExceeded
 from fsmc.compiler.schema.json_text import escape_json
 from fsmc.compiler.schema.outcome_dfa import OutcomeDFA
@@ -191,6 +192,17 @@ class CountedString:
         target = np.where(np.where(self.whole, after, now), target, 0).astype(np.int32)
         target[0] = 0
         return target[delta]
+
+    def room(self, count: int) -> npt.NDArray[np.int32]:
+        """int32[n_states]: from a state with a loop on single characters, how many of them may follow (see `Tables`).
+
+        From there on rests of all lengths are possible from the shortest on: that has to fit in what remains.
+        """
+        if self.lengths is None or self.maximum is None:
+            return np.full(self.dfa.n_states, FOREVER, np.int32)
+        reach = self.lengths.reach
+        shortest = np.where(reach.any(axis=1), reach.argmax(axis=1), self.maximum + 1)
+        return (self.maximum - count - shortest).astype(np.int32)
 
     def may_end(self, count: int) -> bool:
         """Whether a text of so many characters is long enough."""

@@ -212,7 +212,7 @@ def fill(
         tables = machine.tables
         status, lead, node, lowest, n_allowed, frame, number = _fill(
             tables.edges, tables.states, tables.class_maps, tables.actions, tables.returns, tables.loops, stacks.nodes,
-            trie.byte, trie.depth, trie.end, trie.token_start, trie.first, trie.groups,
+            trie.byte, trie.depth, trie.end, trie.token_start, trie.first, trie.groups, trie.level, trie.rounds,
             rank_row, path, lead, node, lowest, n_allowed,
         )  # fmt: skip
         if status == DONE:
@@ -391,7 +391,7 @@ def _jump(
 @kernel
 def _fill(
     edges: Array, states: Array, class_maps: Array, actions: Array, returns: Array, loops: Array, nodes: Array,
-    byte: Array, depth: Array, end: Array, token_start: Array, first: Array, groups: Array,
+    byte: Array, depth: Array, end: Array, token_start: Array, first: Array, groups: Array, level: Array, rounds: Array,
     row: Array, path: Array, lead: int, node: int, lowest: int, n_allowed: int,
 ) -> tuple[int, int, int, int, int, int, int]:  # fmt: skip
     """The walk along the trie, from ``node`` of those below the first byte ``lead``, or their first one if it is -1.
@@ -442,7 +442,7 @@ def _fill(
             if q == 0:
                 node = np.int64(below)
                 continue
-            stays = groups[node] & ~loops[q] == 0
+            stays = groups[node] & ~loops[q] == 0 and rounds[level[node]] <= states[q, 3]
             low, high = token_start[node], token_start[below if stays else node + 1]
             n_allowed += high - low
             if high - low < 32:
