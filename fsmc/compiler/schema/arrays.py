@@ -247,10 +247,11 @@ class ArrayShape:
                     least = max(least, payload.count)
                 else:
                     most = payload.count - 1 if most is None else min(most, payload.count - 1)
-            elif sign:
-                unique = True
-            else:
-                wanted += [(place, None, TRUE)] * (1 if place else 2)  # some item equal to another
+            elif isinstance(payload, Unique):
+                if sign:
+                    unique = True
+                else:
+                    wanted += [(place, None, TRUE)] * (1 if place else 2)  # some item equal to another
         if most is not None and most < least:
             return False
         horizon = max([least, self.last, place, *(low + 1 for low, _, _ in wanted)]) + len(wanted)
