@@ -127,9 +127,7 @@ class ArrayShape:
                 now = self._now(payload.value)
                 fewer = TRUE if payload.count == 1 else table.atom(Count(payload.value, payload.count - 1))
                 # written so that "now" alone decides which of the two counts remains
-                return table.conj(
-                    (table.disj((table.negate(now), fewer)), table.disj((now, atom)))
-                )
+                return table.conj((table.disj((table.negate(now), fewer)), table.disj((now, atom))))
             return atom
 
         return table.substitute(formula, value_of)
@@ -187,7 +185,9 @@ class ArrayShape:
         key = (residual, place)
         known = self._feasible.get(key)
         if known is None:
-            known = any(self._possible(cube, place) for cube in cubes(self.table, residual, lambda c: self._decide(c, TRUE, [])))
+            known = any(
+                self._possible(cube, place) for cube in cubes(self.table, residual, lambda c: self._decide(c, TRUE, []))
+            )
             if known or not self.emptiness.leaning:
                 self._feasible[key] = known
         return known
@@ -317,7 +317,7 @@ class ArrayShape:
             if next(steps) > MAX_SEARCH:
                 raise LimitExceeded("steps to place array items", MAX_SEARCH, MAX_SEARCH, "simplify contains and items")
             here = [i for i in open_ if wanted[i][0] <= index and (wanted[i][1] is None or index < (wanted[i][1] or 0))]
-            distinct = {}  # equal wishes are interchangeable: of each keep the first
+            distinct: dict[int, int] = {}  # equal wishes are interchangeable: of each keep the first
             for i in here:
                 distinct.setdefault(wanted[i][2], i)
             for chosen in _subsets(tuple(distinct.values())):
@@ -346,5 +346,3 @@ def _subsets(items: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
     """All subsets, larger ones first: an item that serves several wishes leaves more room."""
     for n in range(len(items), -1, -1):
         yield from itertools.combinations(items, n)
-
-

@@ -39,8 +39,8 @@ class Lengths:
         known = self.reach.shape[1]
         if high < 0:
             return np.zeros(len(self.reach), np.bool_)
-        found = self.reach[:, max(low, 0) : high + 1].any(axis=1)
-        return found | self.always if high >= known else found
+        found = np.any(self.reach[:, max(low, 0) : high + 1], axis=1)
+        return np.logical_or(found, self.always) if high >= known else found
 
 
 def ends_character(dfa: OutcomeDFA, n_content: int) -> npt.NDArray[np.bool_]:
@@ -50,7 +50,8 @@ def ends_character(dfa: OutcomeDFA, n_content: int) -> npt.NDArray[np.bool_]:
     sequence only continuation bytes lead on.
     """
     live = dfa.delta[:, dfa.byte_class] != 0
-    whole = live[:, :0x80].any(axis=1) | live[:, 0xC0:].any(axis=1) | (dfa.outcome >= 0)
+    begins = np.concatenate((live[:, :0x80], live[:, 0xC0:]), axis=1)
+    whole: npt.NDArray[np.bool_] = np.logical_or(np.any(begins, axis=1), dfa.outcome >= 0)
     whole[n_content:] = False
     return whole
 
@@ -169,7 +170,7 @@ class CountedString:
     @property
     def satisfiable(self) -> bool:
         """Whether there is such a string."""
-        return self.fits(0)[self.dfa.start].item()
+        return bool(self.fits(0)[self.dfa.start])
 
     def fits(self, count: int) -> npt.NDArray[np.bool_]:
         """bool[n_states]: whether a text with ``count`` characters so far can be completed from each state."""

@@ -31,7 +31,9 @@ def cubes(table: Formulas, formula: int, decide: Decide, max_steps: int = MAX_ST
     while stack:
         steps += 1
         if steps > max_steps:
-            raise LimitExceeded("max_steps", max_steps, steps, "the alternatives interact too much: simplify the schema")
+            raise LimitExceeded(
+                "max_steps", max_steps, steps, "the alternatives interact too much: simplify the schema"
+            )
         rest, cube = stack.pop()
         rest, cube = _propagate(table, rest, cube, decide)
         if rest == TRUE:
@@ -81,5 +83,3 @@ def _split(table: Formulas, formula: int) -> list[int]:
 
 def _only(table: Formulas, formulas: tuple[int, ...], chosen: set[int]) -> int:
     return table.conj(f if i in chosen else table.negate(f) for i, f in enumerate(formulas))
-
-

@@ -33,28 +33,28 @@ def escape_json(content: OutcomeDFA) -> OutcomeDFA:
     both = content.byte_class.astype(np.int64) * 2 + plain
     both = both * 64 + slot
     _, first, byte_class = np.unique(both, return_index=True, return_inverse=True)
-    byte_class = byte_class.reshape(256).astype(np.uint8)
+    classes = byte_class.reshape(256).astype(np.uint8)
     g = len(distinct)
     # states: content | after \ | after \u | after \u0 | after \u00 | after \u000 | after \u001
     delta = np.zeros((n + 6 * g, len(first)), np.int32)
     delta[:n] = np.where(plain[first], content.delta[:, content.byte_class[first]], 0)
     base = [n + k * g for k in range(6)]
-    delta[np.flatnonzero(has_escape), byte_class[0x5C]] = base[0] + group.reshape(-1)
+    delta[np.flatnonzero(has_escape), classes[0x5C]] = base[0] + group.reshape(-1)
     index = {byte: i for i, byte in enumerate(special)}
     rows = np.arange(g)
     for byte, letter in _SHORT.items():
-        delta[base[0] + rows, byte_class[letter]] = distinct[:, index[byte]]
+        delta[base[0] + rows, classes[letter]] = distinct[:, index[byte]]
     for high in (0, 1):
         for low in range(16):
             byte = 16 * high + low
             if byte not in _SHORT:
-                delta[base[4 + high] + rows, byte_class[hexadecimal[low]]] = distinct[:, index[byte]]
+                delta[base[4 + high] + rows, classes[hexadecimal[low]]] = distinct[:, index[byte]]
     long = [delta[base[4] : base[4] + g].any(axis=1), delta[base[5] : base[5] + g].any(axis=1)]
-    delta[base[3] + rows[long[0]], byte_class[ord("0")]] = base[4] + rows[long[0]]
-    delta[base[3] + rows[long[1]], byte_class[ord("1")]] = base[5] + rows[long[1]]
+    delta[base[3] + rows[long[0]], classes[ord("0")]] = base[4] + rows[long[0]]
+    delta[base[3] + rows[long[1]], classes[ord("1")]] = base[5] + rows[long[1]]
     some = rows[long[0] | long[1]]
-    delta[base[0] + some, byte_class[ord("u")]] = base[1] + some
-    delta[base[1] + some, byte_class[ord("0")]] = base[2] + some
-    delta[base[2] + some, byte_class[ord("0")]] = base[3] + some
+    delta[base[0] + some, classes[ord("u")]] = base[1] + some
+    delta[base[1] + some, classes[ord("0")]] = base[2] + some
+    delta[base[2] + some, classes[ord("0")]] = base[3] + some
     outcome = np.concatenate((content.outcome, np.full(6 * g, -1, np.int32)))
-    return OutcomeDFA(byte_class, delta, outcome, content.start, content.vectors)
+    return OutcomeDFA(classes, delta, outcome, content.start, content.vectors)

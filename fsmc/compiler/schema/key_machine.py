@@ -6,9 +6,9 @@ import json
 
 import numpy as np
 
+from fsmc.compiler.schema.json_text import escape_json
 from fsmc.compiler.schema.key_space import KeySpace
 from fsmc.compiler.schema.outcome_dfa import OutcomeDFA
-from fsmc.compiler.schema.json_text import escape_json
 from fsmc.compiler.schema.strings import any_string
 
 

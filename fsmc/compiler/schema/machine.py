@@ -24,6 +24,7 @@ from fsmc.compiler.schema.counted import BLOCK, CountedString
 from fsmc.compiler.schema.document import SchemaDocument
 from fsmc.compiler.schema.emptiness import Emptiness
 from fsmc.compiler.schema.formula import FALSE, TRUE, Formulas
+from fsmc.compiler.schema.json_text import escape_json
 from fsmc.compiler.schema.key_machine import key_machine
 from fsmc.compiler.schema.key_space import KeySpace
 from fsmc.compiler.schema.keywords import Keywords
@@ -32,6 +33,7 @@ from fsmc.compiler.schema.numbers import number_component
 from fsmc.compiler.schema.objects import ObjectShape
 from fsmc.compiler.schema.outcome_dfa import OutcomeDFA
 from fsmc.compiler.schema.positions import (
+    AfterItem,
     AfterKey,
     AfterSpace,
     ArrayStart,
@@ -48,11 +50,9 @@ from fsmc.compiler.schema.positions import (
     Return,
     Root,
     Spaced,
-    AfterItem,
     Truth,
     read,
 )
-from fsmc.compiler.schema.json_text import escape_json
 from fsmc.compiler.schema.strings import split_length, string_component
 
 _STRUCTURAL = b' \t\n\r"{}[]:,-0123456789tfn'
@@ -309,7 +309,9 @@ class SchemaMachine:
 
     # ── objects and arrays ───────────────────────────────────────────────────────────────────────────────────────────
 
-    def _object_shape(self, must: int, watches: tuple[int, ...], order: tuple[str, ...], any_order: bool) -> ObjectShape:
+    def _object_shape(
+        self, must: int, watches: tuple[int, ...], order: tuple[str, ...], any_order: bool
+    ) -> ObjectShape:
         key = (OBJECT, must, watches, order, any_order)
         shape: ObjectShape | None = self._shapes.get(key)
         if shape is None:
@@ -425,9 +427,7 @@ class CountedComponent:
 
 
 @lru_cache(maxsize=16)
-def _whitespace_tables(
-    n: int, end: int
-) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+def _whitespace_tables(n: int, end: int) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int32], npt.NDArray[np.int32]]:
     byte_class = np.zeros(256, np.uint8)
     byte_class[list(b" \t\n\r")] = 1
     byte_class[list(b'"{}[]:,-0123456789tfn')] = 2

@@ -46,16 +46,20 @@ def _byte_class() -> np.ndarray:
     return byte_class
 
 
-class _Builder:
-    """Rows of a machine over plain number text, by state name."""
+_Name = tuple[str, bool, int, int]
 
-    def __init__(self) -> None:
-        self.number: dict[object, int] = {}
+
+class _Builder:
+    """Rows of a machine over plain number text, by state name: (kind, a flag, two numbers)."""
+
+    def __init__(self, start: _Name) -> None:
+        self.number: dict[_Name, int] = {}
         self.rows: list[list[int]] = [[0] * 13]
         self.accepting = [False]
-        self.todo: list[object] = []
+        self.todo: list[_Name] = []
+        self.start = self.state(start)
 
-    def state(self, name: object) -> int:
+    def state(self, name: _Name) -> int:
         known = self.number.get(name)
         if known is None:
             known = self.number[name] = len(self.rows)
@@ -64,9 +68,9 @@ class _Builder:
             self.todo.append(name)
         return known
 
-    def dfa(self, start: object) -> DFA:
+    def dfa(self) -> DFA:
         return minimize(
-            DFA.from_arrays(_byte_class(), np.array(self.rows, np.int32), np.array(self.accepting), self.number[start])
+            DFA.from_arrays(_byte_class(), np.array(self.rows, np.int32), np.array(self.accepting), self.start)
         )
 
 
@@ -80,7 +84,6 @@ def at_least_dfa(bound: Decimal, exclusive: bool) -> DFA:
     fraction = fraction.rstrip("0")
     n = len(whole)
     sign_of_bound = (bound > 0) - (bound < 0)
-    build = _Builder()
 
     def judge(negative: bool, magnitude: int) -> bool:
         """magnitude: the sign of |value| - |bound|. For a zero bound it says whether the value is zero."""
@@ -90,20 +93,19 @@ def at_least_dfa(bound: Decimal, exclusive: bool) -> DFA:
             order = 1 if sign_of_bound < 0 else magnitude
         return order > 0 or (order == 0 and not exclusive)
 
-    # names: ("start", sign), ("whole", sign, digits so far capped at n + 1, comparison), ("fraction", sign, digits, comparison)
-    build.state(("start", False))
+    # names: (kind, negative, digits so far, comparison so far)
+    build = _Builder(("start", False, 0, 0))
     while build.todo:
         name = build.todo.pop()
         q = build.number[name]
         row = build.rows[q]
-        kind, negative = name[0], name[1]  # type: ignore[index]
+        kind, negative, count, order = name
         if kind == "start":
             if not negative:
-                row[_MINUS] = build.state(("start", True))
+                row[_MINUS] = build.state(("start", True, 0, 0))
             for d in range(10):
                 row[_DIGIT0 + d] = build.state(("whole", negative, 1, _compare(d, int(whole[0]))))
             continue
-        _, _, count, order = name  # type: ignore[misc]
         if kind == "whole":
             settled = -1 if count < n else 1 if count > n else order
             magnitude = settled if settled else -1 if fraction else 0
@@ -119,9 +121,10 @@ def at_least_dfa(bound: Decimal, exclusive: bool) -> DFA:
             for d in range(10):
                 against = int(fraction[count]) if count < len(fraction) else 0
                 later = order or _compare(d, against)
-                row[_DIGIT0 + d] = build.state(("fraction", negative, 0 if later else min(count + 1, len(fraction)), later))
+                place = 0 if later else min(count + 1, len(fraction))
+                row[_DIGIT0 + d] = build.state(("fraction", negative, place, later))
         build.accepting[q] = kind != "point" and judge(negative, magnitude)
-    return build.dfa(("start", False))
+    return build.dfa()
 
 
 def _compare(a: int, b: int) -> int:
@@ -149,32 +152,26 @@ def multiple_of_dfa(divisor: Decimal) -> DFA:
     integer, are a multiple of P.
     """
     p, places = _as_ratio(divisor)
-    build = _Builder()
-    build.state("start")
+    # names: (kind, whether a minus has come, remainder, digits after the point)
+    build = _Builder(("start", False, 0, 0))
     while build.todo:
         name = build.todo.pop()
         q = build.number[name]
         row = build.rows[q]
-        if name in ("start", "minus"):
-            if name == "start":
-                row[_MINUS] = build.state("minus")
-            for d in range(10):
-                row[_DIGIT0 + d] = build.state((d % p, -1))
-            continue
-        remainder, place = name  # type: ignore[misc]  # place: -1 before the point, then the digits after it
-        if place == -1:
-            row[_POINT] = build.state((remainder, -2))  # -2: right after the point
-        place = 0 if place == -2 else place
+        kind, negative, remainder, place = name
+        if kind == "start" and not negative:
+            row[_MINUS] = build.state(("start", True, 0, 0))
+        if kind == "whole":
+            row[_POINT] = build.state(("point", True, remainder, 0))
         for d in range(10):
-            if place == -1:
-                row[_DIGIT0 + d] = build.state(((remainder * 10 + d) % p, -1))
+            if kind in ("start", "whole"):
+                row[_DIGIT0 + d] = build.state(("whole", True, (remainder * 10 + d) % p, 0))
             elif place < places:
-                row[_DIGIT0 + d] = build.state(((remainder * 10 + d) % p, place + 1))
+                row[_DIGIT0 + d] = build.state(("fraction", True, (remainder * 10 + d) % p, place + 1))
             elif d == 0:
-                row[_DIGIT0] = build.state((remainder, place if place > 0 else 0))
-        missing = places if place == -1 else places - place
-        build.accepting[q] = name[1] != -2 and remainder * 10**missing % p == 0  # type: ignore[index]
-    return build.dfa("start")
+                row[_DIGIT0] = build.state(("fraction", True, remainder, place))
+        build.accepting[q] = kind in ("whole", "fraction") and remainder * 10 ** (places - place) % p == 0
+    return build.dfa()
 
 
 @lru_cache(maxsize=256)
@@ -219,9 +216,7 @@ def number_component(must: int, watches: Sequence[int], table: Formulas) -> Outc
     universe = _pattern(_PLAIN)
     if integer in table.conjuncts(must):
         universe = _pattern(r"-?(?:0|[1-9][0-9]*)")
-        must, *watches = (
-            table.substitute(f, lambda atom: TRUE if atom == integer else atom) for f in (must, *watches)
-        )
+        must, *watches = (table.substitute(f, lambda atom: TRUE if atom == integer else atom) for f in (must, *watches))
     return joint_component(universe, lambda atom: _atom_dfa(table.payload(atom)), must, watches, table)
 
 

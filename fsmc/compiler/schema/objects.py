@@ -151,7 +151,9 @@ class ObjectShape:
         known = self._normal.get(key)
         if known is None:
             available = self.available(place)
-            known = self._normal[key] = self.table.substitute(formula, lambda atom: self._settled(atom, available, place))
+            known = self._normal[key] = self.table.substitute(
+                formula, lambda atom: self._settled(atom, available, place)
+            )
         return known
 
     def _settled(self, atom: int, available: int, place: int) -> int:
@@ -184,10 +186,12 @@ class ObjectShape:
         known = self._derived.get(key)
         if known is None:
             rest = self.available(self.after(place, c))
+
             def value_of(atom: int) -> int:
                 payload = self._payload(atom)
                 if isinstance(payload, MinProps):
                     return TRUE if payload.count == 1 else self._min_props(payload.count - 1)
+                assert isinstance(payload, All)
                 mask = self.mask[atom]
                 if not mask >> c & 1:
                     return atom
@@ -269,9 +273,7 @@ class ObjectShape:
     def _cubes(self, formula: int, place: int, static: int, found: list[frozenset[int]]) -> Iterator[Cube]:
         return cubes(self.table, formula, lambda cube: self._decide(cube, place, static, found))
 
-    def _decide(
-        self, cube: Cube, place: int, static: int, found: list[frozenset[int]]
-    ) -> Callable[[int], int] | None:
+    def _decide(self, cube: Cube, place: int, static: int, found: list[frozenset[int]]) -> Callable[[int], int] | None:
         """What literals imply: None if they contradict each other, else the value of other atoms where it is clear."""
         table, emptiness = self.table, self.emptiness
         available = self.available(place)
@@ -393,7 +395,13 @@ class ObjectShape:
         return place_rest(0, members, ())
 
     def _enough(
-        self, least: int, most: int | None, members: dict[int, int], n_extra: int, available: int, value: Callable[[int], int]
+        self,
+        least: int,
+        most: int | None,
+        members: dict[int, int],
+        n_extra: int,
+        available: int,
+        value: Callable[[int], int],
     ) -> bool:
         """Whether ``least`` members can be reached."""
         if most is not None and least > most:
@@ -421,5 +429,3 @@ def _bits(mask: int) -> Iterator[int]:
         low = mask & -mask
         yield low.bit_length() - 1
         mask ^= low
-
-

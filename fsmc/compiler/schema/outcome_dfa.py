@@ -179,5 +179,3 @@ def trimmed(
     rename = np.full(len(vectors) + 1, -1, np.int32)
     rename[used] = np.arange(len(used))
     return OutcomeDFA(byte_class, table, rename[final], int(number[start]), tuple(vectors[i] for i in used))
-
-

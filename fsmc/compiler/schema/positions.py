@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from fsmc.compiler.schema.arrays import ArrayShape
-from fsmc.compiler.schema.source import parse_json
 from fsmc.compiler.schema.objects import ObjectShape
+from fsmc.compiler.schema.source import parse_json
 
 if TYPE_CHECKING:
     from fsmc.compiler.schema.machine import CountedComponent, SchemaMachine
@@ -205,12 +205,15 @@ class MemberValue:
     def edges(self, m: SchemaMachine) -> Edges:
         o, shape = self.o, self.o.shape
         watched = shape.watched_values(self.derivatives())
-        return m.value_edges(shape.asked_of(o.residual, o.place, self.c), watched, AfterMember(o, self.c, watched), o.depth + 1)
+        return m.value_edges(
+            shape.asked_of(o.residual, o.place, self.c), watched, AfterMember(o, self.c, watched), o.depth + 1
+        )
 
     def derivatives(self) -> tuple[int, ...]:
         o, shape = self.o, self.o.shape
         return tuple(
-            shape.normal(shape.derivative(f, o.place, self.c), shape.after(o.place, self.c)) for f in (o.residual, *o.watches)
+            shape.normal(shape.derivative(f, o.place, self.c), shape.after(o.place, self.c))
+            for f in (o.residual, *o.watches)
         )
 
 
@@ -334,7 +337,9 @@ class ItemNext:
         return edges
 
     def recorded(self, m: SchemaMachine, text: bytes) -> Position:
-        return ItemNext(replace(self.a, seen=self.a.seen | {m.keywords.const(parse_json(text.decode()))}, pending=False))
+        return ItemNext(
+            replace(self.a, seen=self.a.seen | {m.keywords.const(parse_json(text.decode()))}, pending=False)
+        )
 
 
 # ── strings of bounded length ────────────────────────────────────────────────────────────────────────────────────────
@@ -352,6 +357,18 @@ class CountedBlock:
 
 
 Position = (
-    Root | End | Spaced | Fixed | Closing | ObjectStart | ObjectKey | Colon | MemberValue | ObjectNext | ArrayStart | Item | ItemNext
+    Root
+    | End
+    | Spaced
+    | Fixed
+    | Closing
+    | ObjectStart
+    | ObjectKey
+    | Colon
+    | MemberValue
+    | ObjectNext
+    | ArrayStart
+    | Item
+    | ItemNext
 )
 Return = AfterRoot | AfterSpace | AfterKey | AfterMember | AfterItem
