@@ -104,7 +104,7 @@ class Emptiness:
             if type_ in (OBJECT, ARRAY) or (typed == TRUE and type_ in (STRING, NUMBER)):
                 return True
             if type_ == STRING:
-                rest, low, high = split_length(typed, self.table)
+                rest, _, high = split_length(typed, self.table)
                 if high is None or high > 2:
                     size = string_component(rest, (), self.table).size(0)
                 else:

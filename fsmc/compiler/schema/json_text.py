@@ -20,7 +20,7 @@ def escape_json(content: OutcomeDFA) -> OutcomeDFA:
     ``\u001f`` with lower-case digits; all others stand for themselves. Source: RFC 8259, section 7.
     """
     n = content.n_states
-    special = list(range(0x20)) + [0x22, 0x5C]
+    special = [*range(0x20), 0x22, 0x5C]
     targets = content.delta[:, content.byte_class[special]]  # [n, 34]: the state after each escaped character
     has_escape = targets.any(axis=1)
     distinct, group = np.unique(targets[has_escape], axis=0, return_inverse=True)
