@@ -70,7 +70,8 @@ _Place = tuple[Any, Context, Trail]
 class SchemaDocument:
     """The nodes of one schema, all of which have been checked.
 
-    schema: a dict, a bool, or JSON text. draft: 4, 6, 7, 2019 or 2020 where ``$schema`` does not say (default 2020).
+    schema: a dict, a bool, or JSON text. draft: 4, 6, 7, 2019 or 2020 where ``$schema`` does not say; without it, the newest
+    draft under which the schema is one (a list of ``items`` is none since 2020-12, a flag ``exclusiveMinimum`` since draft 6).
     registry: a ``referencing.Registry`` of documents that references may name, besides the official meta-schemas.
 
     Raises SchemaError (message, JSON pointer, keyword), also for references that lead nowhere or only back to themselves;
@@ -97,7 +98,20 @@ class SchemaDocument:
             raise SchemaError(f"draft {draft} is not one of {', '.join(map(str, DRAFTS))}", "", "$schema")
         self.max_depth, self.max_nodes = max_depth, max_nodes
         self._given_registry = registry
-        self._schema, self._draft = schema, 2020 if draft is None else draft
+        self._schema = schema
+        says = isinstance(schema, dict) and "$schema" in schema
+        first_error: SchemaError | None = None
+        for self._draft in (2020, 2019, 4) if draft is None and not says else (draft or 2020,):
+            try:
+                self._read()
+                return
+            except SchemaError as error:
+                first_error = first_error or error
+        assert first_error is not None
+        raise first_error
+
+    def _read(self) -> None:
+        """Check the whole document under one draft."""
         self._start(dynamic=False)
         try:
             self._check_all()
