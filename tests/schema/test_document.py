@@ -27,9 +27,9 @@ def accepts(schema, *values, draft=None, registry=None):
     return [machine.rsm.matches(json.dumps(value).encode()) for value in values]
 
 
-def fault(schema, **options):
+def fault(schema, draft=2020, **options):
     with pytest.raises(SchemaError) as caught:
-        SchemaDocument(schema, **options)
+        SchemaDocument(schema, draft=draft, **options)
     return caught.value.pointer, caught.value.keyword
 
 
@@ -42,6 +42,19 @@ def registry_of(**documents):
 
 
 # ── drafts ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("schema", "draft"),
+    [
+        ({"items": [{"type": "integer"}]}, 2019),
+        ({"minimum": 3, "exclusiveMinimum": True}, 4),
+        ({"prefixItems": [True]}, 2020),
+    ],
+)
+def test_without_a_declaration_it_is_the_newest_that_allows_the_schema(schema, draft):
+    document = SchemaDocument(schema)
+    assert document.draft(document.root) == draft
 
 
 @pytest.mark.parametrize(("draft", "uri"), DRAFT.items())
