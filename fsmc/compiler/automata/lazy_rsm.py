@@ -82,7 +82,7 @@ class LazyRSM(RecursiveMachine):
         )
         own.states[DEAD, 0] = 0  # one column of 0: nothing leads on
         self._own = own
-        self._published = Tables(*map(read_only, own))
+        self._published = Tables(*(read_only(array) for array in own))
         self._n_edges, self._n_states, self._n_returns = 1, 1, 0
         self._state_keys: list[Any] = [None]
         self._state_of: dict[Hashable, int] = {}
@@ -285,7 +285,7 @@ class LazyRSM(RecursiveMachine):
         if _nbytes(own) > self.max_bytes:
             raise LimitExceeded("max_bytes", self.max_bytes, _nbytes(own), "tables of the machine")
         self._own = own
-        self._published = Tables(*map(read_only, own))
+        self._published = Tables(*(read_only(array) for array in own))
 
     # ── looking ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -303,7 +303,8 @@ class LazyRSM(RecursiveMachine):
         """What each byte does in a state, built if need be, see `RecursiveMachine.row`."""
         tables = self._built(state)
         start, base, _, _ = tables.states[state].tolist()
-        return tables.edges[start + tables.class_maps[base : base + 256].astype(np.int64)]
+        row: npt.NDArray[np.int32] = tables.edges[start + tables.class_maps[base : base + 256].astype(np.int64)]
+        return row
 
     def code(self, state: int, byte: int) -> int:
         """One entry of `row`."""

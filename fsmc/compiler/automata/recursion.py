@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fsmc.compiler.automata.dfa import DEAD, DFA
-from fsmc.compiler.automata.tables import CALL, EXIT, RECORDED, Tables
+from fsmc.compiler.automata.tables import CALL, EXIT, RECORDED, UNKNOWN, Tables
 from fsmc.compiler.errors import MachineError
 
 
@@ -69,6 +69,10 @@ class RecursiveMachine(ABC):
     @abstractmethod
     def after_outcome(self, frame: int, outcome: int) -> int:
         """The caller's next state after an outcome of what it called with ``frame``; 0 where that is a dead end."""
+
+    def is_built(self, state: int) -> bool:
+        """Whether the state's row is there."""
+        return True
 
     def build(self, frame: int, number: int) -> None:
         """Make what a kernel missed: the row of state ``number`` (frame < 0), or the return after outcome ``number``."""
@@ -150,11 +154,16 @@ class RecursiveMachine(ABC):
 
     # ── views ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def flatten(self, max_depth: int, *, max_states: int = 100_000) -> DFA:
+    def flatten(self, max_depth: int, *, max_states: int | None = None) -> DFA:
         """The plain DFA of all texts during which at most ``max_depth`` calls are open, see `flatten.flatten`."""
-        from fsmc.compiler.automata.flatten import flatten
+        from fsmc.compiler.automata.flatten import MAX_STATES, flatten
 
-        return flatten(self, max_depth, max_states=max_states)
+        return flatten(self, max_depth, max_states=MAX_STATES if max_states is None else max_states)
+
+    def known_returns(self) -> list[tuple[int, int, int]]:
+        """Where callers go on, as far as it was asked for: (frame, outcome, state or 0), sorted."""
+        known = self.tables.returns[self.tables.returns[:, 0] != UNKNOWN]
+        return sorted((key >> 32, key & 0xFFFFFFFF, target) for key, target in known.tolist())
 
     def dump(self) -> str:
         """The transition table as readable text, see `views.dump`."""

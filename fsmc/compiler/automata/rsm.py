@@ -131,7 +131,9 @@ class RSM(RecursiveMachine):
                 states=read_only(states),
                 class_maps=self.byte_class,
                 actions=self.actions,
-                returns=read_only(return_table((frames << 32 | outcomes).ravel(), self.returns.ravel().astype(np.int64))),
+                returns=read_only(
+                    return_table((frames << 32 | outcomes).ravel(), self.returns.ravel().astype(np.int64))
+                ),
                 loops=read_only(loop_groups(self.delta, self.byte_class)),
             )
             object.__setattr__(self, "_tables", tables)  # by several threads at once: equal tables, the last ones stay
