@@ -15,7 +15,7 @@ import unicodedata
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +35,9 @@ from fsmc.compiler.tokens.store import GrammarCache, from_bytes, load_arrays, sa
 from fsmc.compiler.tokens.trie import TokenTrie, trie_of
 from fsmc.compiler.tokens.vocabulary import Vocabulary
 from fsmc.jumpforward.jump_map import JumpForwardMap
+
+if TYPE_CHECKING:
+    from fsmc.compiler.schema.recipe import SchemaRecipe
 
 log = logging.getLogger("fsmc")
 
@@ -88,9 +91,11 @@ class CompiledGrammar:
         stats: CompileStats,
         index: TokenIndex | None = None,
         on_index: Callable[[CompiledGrammar], None] | None = None,
+        recipe: SchemaRecipe | None = None,
     ) -> None:
         self.machine, self.vocab = machine, vocab
-        self.kind, self.source, self.stats = kind, source, stats
+        self.kind, self.stats = kind, stats
+        self._source, self._recipe = source, recipe
         self.dfa = machine.to_dfa() if isinstance(machine, RSM) and machine.is_regular else None
         self._index, self._on_index = index, on_index
         self._lazy: LazyMasks | None = None
@@ -100,6 +105,11 @@ class CompiledGrammar:
     def trie(self) -> TokenTrie:
         """The vocabulary's token trie (built once per vocabulary)."""
         return trie_of(self.vocab)
+
+    @property
+    def source(self) -> str:
+        """What it was compiled from: the pattern, or the schema as JSON text; "" for a machine."""
+        return self._source if self._recipe is None else self._recipe.text
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -141,7 +151,10 @@ class CompiledGrammar:
         """
         if self._index is None:
             if self.dfa is None:
-                raise MachineError("a whole index needs a machine without calls; masks of this one are computed when met")
+                raise MachineError(
+                    "a whole index needs a machine without calls; masks of this one are computed when met. For texts of "
+                    "bounded nesting: compiler.compile_fsm(grammar.machine.flatten(max_depth)).build_index()"
+                )
             self._index = build_index(self.dfa, self.trie, progress=progress, max_bytes=max_bytes)
             if self._on_index is not None:
                 self._on_index(self)
@@ -149,6 +162,10 @@ class CompiledGrammar:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write an index file: the machine and, if it was built, the whole index. Atomic; safetensors form.
+
+        Of a JSON Schema the file holds the schema (with the documents that it refers to), the layout and the draft: its
+        machine is made as it is walked, and starts anew. Raises SchemaError if the schema is a dict with something in it
+        that is not JSON.
 
         >>> import fsmc, tempfile, os
         >>> vocab = fsmc.Vocabulary.from_tokens([b"a", b"b", b""], eos_token_ids=[2])
@@ -172,14 +189,21 @@ class CompiledGrammar:
         return cls._from_parts(arrays, metadata, vocab, os.fspath(path))
 
     def _parts(self) -> tuple[dict[str, npt.NDArray[Any]], dict[str, str]]:
-        arrays = {f"machine.{name}": array for name, array in _pack_machine(self.machine).items()}
+        arrays: dict[str, npt.NDArray[Any]]
+        metadata: dict[str, str] = {}
+        if self._recipe is not None:
+            texts, metadata = self._recipe.to_arrays()
+            arrays = {**texts}
+        else:
+            assert isinstance(self.machine, RSM)
+            arrays = {f"machine.{name}": array for name, array in _pack_machine(self.machine).items()}
         if self._index is not None:
             arrays |= {f"index.{name}": array for name, array in self._index.arrays().items()}
-        metadata = {
+        metadata |= {
             "kind": FILE_KIND,
             "format": str(FORMAT),
             "grammar_kind": self.kind,
-            "source": self.source,
+            "source": self._source,
             "vocabulary": self.vocab.fingerprint,
             "vocab_size": str(self.vocab.size),
             "stats": json.dumps(asdict(self.stats)),
@@ -195,28 +219,37 @@ class CompiledGrammar:
                 f"{where}: made for another vocabulary (fingerprint {metadata.get('vocabulary', '')[:12]}…, "
                 f"this one is {vocab.fingerprint[:12]}…): compile it again for this tokenizer"
             )
-        machine, index, stats = _unpack(arrays, metadata, where)
-        return cls(machine, vocab, kind=metadata["grammar_kind"], source=metadata["source"], stats=stats, index=index)
+        machine, index, stats, recipe = _unpack(arrays, metadata, where)
+        kind, source = metadata["grammar_kind"], metadata["source"]
+        return cls(machine, vocab, kind=kind, source=source, stats=stats, index=index, recipe=recipe)
 
 
-def read_parts(path: str | os.PathLike[str]) -> tuple[RSM, TokenIndex | None, dict[str, str]]:
+def read_parts(path: str | os.PathLike[str]) -> tuple[RSM | LazyRSM, TokenIndex | None, dict[str, str]]:
     """The machine, the whole index (None if it was saved without) and the metadata of an index file, memory-mapped.
 
     For looking inside and for matching text, which need no vocabulary. Raises IndexFileError like `CompiledGrammar.load`.
     """
     arrays, metadata = load_arrays(path, kind=FILE_KIND)
-    machine, index, _ = _unpack(arrays, metadata, os.fspath(path))
-    return machine, index, metadata
+    machine, index, _, recipe = _unpack(arrays, metadata, os.fspath(path))
+    return machine, index, metadata if recipe is None else {**metadata, "source": recipe.text}
 
 
 def _unpack(
     arrays: dict[str, npt.NDArray[Any]], metadata: dict[str, str], where: str
-) -> tuple[RSM, TokenIndex | None, CompileStats]:
+) -> tuple[RSM | LazyRSM, TokenIndex | None, CompileStats, SchemaRecipe | None]:
     """What a file's arrays and metadata describe; IndexFileError if they do not fit together."""
     if metadata.get("format") != str(FORMAT):
         raise IndexFileError(f"{where}: format {metadata.get('format')}, this fsmc reads {FORMAT}: compile it again")
     try:
-        machine = _unpack_machine({k[8:]: a for k, a in arrays.items() if k.startswith("machine.")})
+        recipe: SchemaRecipe | None = None
+        machine: RSM | LazyRSM
+        if metadata["grammar_kind"] == "json_schema":
+            from fsmc.compiler.schema import recipe as schema_recipe
+
+            recipe = schema_recipe.SchemaRecipe.from_arrays(arrays, metadata)
+            machine = recipe.build().rsm
+        else:
+            machine = _unpack_machine({k[8:]: a for k, a in arrays.items() if k.startswith("machine.")})
         parts = {k[6:]: a for k, a in arrays.items() if k.startswith("index.")}
         size = int(metadata["vocab_size"])
         index = TokenIndex.from_arrays(parts, n_states=machine.n_states, vocab_size=size) if parts else None
@@ -224,7 +257,7 @@ def _unpack(
         missing = {"grammar_kind", "source", "vocabulary"} - metadata.keys()
         if missing:
             raise KeyError(*missing)
-        return machine, index, stats
+        return machine, index, stats, recipe
     except (KeyError, TypeError, ValueError) as error:
         raise IndexFileError(f"{where}: not a complete index file ({error}): compile it again") from error
 
@@ -263,7 +296,7 @@ class GrammarCompiler:
         property_order: Literal["schema", "any"] = "schema",
     ) -> None:
         self.vocab = vocab
-        self._layout = {
+        self._layout: dict[str, Any] = {
             "whitespace": whitespace,
             "max_whitespace": max_whitespace,
             "indent": indent,
@@ -352,18 +385,15 @@ class GrammarCompiler:
         >>> grammar.machine.matches(b"[1]"), grammar.machine.matches(b"[1, 1]")
         (True, False)
         """
-        from fsmc.compiler.schema.document import SchemaDocument
-        from fsmc.compiler.schema.machine import SchemaMachine, TextOptions
-        from fsmc.compiler.schema.source import schema_of
+        from fsmc.compiler.schema.machine import TextOptions
+        from fsmc.compiler.schema.recipe import SchemaRecipe
 
         seconds: dict[str, float] = {}
-        schema = schema_of(schema)
-        document = _timed(seconds, "schema", SchemaDocument, schema, draft=draft, registry=registry)
-        options = TextOptions(**self._layout)
-        ignore = unique_items == "ignore"
-        built = _timed(seconds, "machine", SchemaMachine, document, options, ignore_unique_items=ignore)
-        stats = CompileStats(0, 0, built.rsm.n_states, 0, seconds)
-        return CompiledGrammar(built.rsm, self.vocab, kind="json_schema", source="", stats=stats)
+        recipe = SchemaRecipe(schema, TextOptions(**self._layout), draft, unique_items, registry)
+        _timed(seconds, "schema", lambda: recipe.document)
+        machine = _timed(seconds, "machine", recipe.build).rsm
+        stats = CompileStats(0, 0, machine.n_states, 0, seconds)
+        return CompiledGrammar(machine, self.vocab, kind="json_schema", source="", stats=stats, recipe=recipe)
 
     def _key(self, *parts: str | int) -> str:
         """Everything that the result depends on: also Unicode's version, and Python's (its ``\\B`` changed once)."""

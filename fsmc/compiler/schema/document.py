@@ -7,7 +7,7 @@ an integer: equal nodes are the same subschema read in the same `Context`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 from urllib.parse import unquote, urldefrag, urljoin
 
@@ -56,7 +56,7 @@ from fsmc.compiler.schema.strings import pattern_expr
 
 MAX_NODES = 1_000_000
 
-_SPECIFICATIONS = {
+SPECIFICATIONS = {
     4: referencing.jsonschema.DRAFT4,
     6: referencing.jsonschema.DRAFT6,
     7: referencing.jsonschema.DRAFT7,
@@ -132,6 +132,7 @@ class SchemaDocument:
         self._resources: dict[tuple[int, str], Resource] = {}
         self._known_contexts: dict[tuple[Resource, int, Scope], Context] = {}
         self._referred: list[_Place] = []
+        self._noted: list[tuple[Trail, str, Any]] = []
         schema, draft = self._schema, self._draft
         uri = None
         if isinstance(schema, dict):
@@ -222,6 +223,10 @@ class SchemaDocument:
             self._contexts.append(context)
             self._trails.append(trail)
         return known
+
+    def noted(self) -> Iterator[tuple[str, str, Any]]:
+        """(pointer of the subschema, keyword, value) of each ``format`` and ``uniqueItems``, for notes on what is not checked."""
+        return ((pointer_text(trail), name, value) for trail, name, value in self._noted)
 
     # ── contexts ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -318,13 +323,26 @@ class SchemaDocument:
         resource = self._resource(contents, uri, draft, f"{uri}#")
         return self._context_in(resource, draft, context.scope), anchored
 
+    def foreign_documents(self) -> dict[str, tuple[int, Any]]:
+        """URI → (draft, contents) of what references named in the given registry: with it the schema stands alone."""
+        if self._given_registry is None:
+            return {}
+        own = self._with_root(referencing.jsonschema.EMPTY_REGISTRY).crawl()
+        found = {}
+        for (_, uri), resource in self._resources.items():
+            looked_up = resource.trail == f"{uri}#" and not _is_official(uri)
+            if looked_up and uri not in own:
+                found[uri] = (resource.draft, resource.root)
+        return found
+
+    def _with_root(self, registry: referencing.Registry[Any]) -> referencing.Registry[Any]:
+        root = self._first.resource
+        return registry.with_resource(root.uri, SPECIFICATIONS[self._first.draft].create_resource(root.root))
+
     def _retrieve(self, uri: str) -> Any:
         if self._registry is None:
-            root = self._first.resource
             known = referencing.jsonschema.EMPTY_REGISTRY if self._given_registry is None else self._given_registry
-            self._registry = known.with_resource(
-                root.uri, _SPECIFICATIONS[self._first.draft].create_resource(root.root)
-            )
+            self._registry = self._with_root(known)
         if "json-schema.org/" in uri:
             from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped]
 
@@ -409,6 +427,8 @@ class SchemaDocument:
                     instead = "" if what.startswith(json_type(inner)) else f", not {shown(inner)}"
                     raise SchemaError(f"must be {what}{instead}", pointer_text((trail, name)), name)
                 if below == NOTHING:
+                    if name == "format" or name == "uniqueItems":
+                        self._noted.append((trail, name, inner))
                     continue
                 if below in (NAMED, REGEXES):
                     for key, schema in inner.items():
@@ -453,6 +473,15 @@ class SchemaDocument:
                     finished.add(node)
                     del open_[node]
         self._referred.clear()
+
+
+def _is_official(uri: str) -> bool:
+    """Whether a URI names a meta-schema, which is always at hand."""
+    if "json-schema.org/" not in uri:
+        return False
+    from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped]
+
+    return official_uri(uri) in REGISTRY
 
 
 def _check_regex(pattern: str, trail: Trail, keyword: str) -> None:

@@ -75,6 +75,17 @@ class TextOptions:
     indent: int | None = None
     property_order: Literal["schema", "any"] = "schema"
 
+    def __post_init__(self) -> None:
+        for name, value, values in (
+            ("whitespace", self.whitespace, ("flexible", "compact", "json")),
+            ("property_order", self.property_order, ("schema", "any")),
+        ):
+            if value not in values:
+                raise ValueError(f"{name}={value!r} must be one of {', '.join(map(repr, values))}")
+        for name, number, least in (("max_whitespace", self.max_whitespace, 1), ("indent", self.indent, 0)):
+            if number is not None and number < least:
+                raise ValueError(f"{name}={number} must be at least {least}")
+
 
 class SchemaMachine:
     """Builds the machine of one schema; implements the builder protocol of `LazyRSM`."""
