@@ -8,9 +8,10 @@ depends on counting digits, which no finite machine can. Each atom is a machine 
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Sequence
-from decimal import Decimal
+from decimal import Context, Decimal
 from fractions import Fraction
 from functools import lru_cache
 
@@ -27,10 +28,14 @@ from fsmc.compiler.schema.outcome_dfa import OutcomeDFA, joint_component
 from fsmc.compiler.syntax.regex import parse_regex
 
 MAX_REMAINDERS = 50_000
+MAX_DIGITS = 10_000
 MAX_LISTED = 2_000
 """Up to so many values are judged one by one rather than by the product of all conditions' machines."""
 
 _PLAIN = r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?"
+_EXPONENT = r"(?:[eE][+-]?[0-9]{1,3})?"
+"""Three digits: more than a float's range, and few enough that the number can still be written out and compared."""
+
 _MINUS, _POINT, _DIGIT0 = 1, 2, 3  # byte classes: 0 nothing, then "-", ".", "0" … "9"
 
 
@@ -80,7 +85,7 @@ def at_least_dfa(bound: Decimal, exclusive: bool) -> DFA:
 
     The digits are compared one by one with those of |bound|: the integer parts by length first.
     """
-    whole, _, fraction = format(abs(bound), "f").partition(".")
+    whole, _, fraction = format(bound.copy_abs(), "f").partition(".")
     fraction = fraction.rstrip("0")
     n = len(whole)
     sign_of_bound = (bound > 0) - (bound < 0)
@@ -133,10 +138,10 @@ def _compare(a: int, b: int) -> int:
 
 def _as_ratio(divisor: Decimal) -> tuple[int, int]:
     """(P, E) with divisor = P / 10**E; LimitExceeded if a machine would need too many remainders."""
-    sign, digits, exponent = divisor.normalize().as_tuple()
-    assert isinstance(exponent, int) and not sign
-    places = max(0, -exponent)
-    p = int("".join(map(str, digits))) * 10 ** max(0, exponent)
+    fraction = Fraction(divisor)
+    assert fraction > 0
+    places = next(e for e in itertools.count() if (fraction * 10**e).denominator == 1)
+    p = int(fraction * 10**places)
     if p * (places + 2) > MAX_REMAINDERS:
         raise LimitExceeded(
             "max_remainders", MAX_REMAINDERS, p * (places + 2), f"multipleOf {divisor} needs too many remainders"
@@ -208,14 +213,14 @@ def number_component(must: int, watches: Sequence[int], table: Formulas) -> Outc
     Unconstrained numbers may have an exponent. Where integers are asked for the text has no fraction. Raises LimitExceeded.
     """
     if must == TRUE and not watches:
-        return _as_outcome(_pattern(_PLAIN + r"(?:[eE][+-]?[0-9]+)?"))
+        return _as_outcome(_pattern(_PLAIN + _EXPONENT))
+    integer = table.atom(Integer())
+    whole = integer in table.conjuncts(must)
+    universe = _pattern(r"-?(?:0|[1-9][0-9]*)" if whole else _PLAIN)
     listed = _listed_values(must, table)
     if listed is not None:
-        return _listed_component(listed, must, watches, table)
-    integer = table.atom(Integer())
-    universe = _pattern(_PLAIN)
-    if integer in table.conjuncts(must):
-        universe = _pattern(r"-?(?:0|[1-9][0-9]*)")
+        return _listed_component(universe, listed, must, watches, table)
+    if whole:
         must, *watches = (table.substitute(f, lambda atom: TRUE if atom == integer else atom) for f in (must, *watches))
     return joint_component(universe, lambda atom: _atom_dfa(table.payload(atom)), must, watches, table)
 
@@ -241,7 +246,7 @@ def _listed_values(formula: int, table: Formulas) -> list[Decimal] | None:
     first, last = math.ceil(Fraction(low) / step), math.floor(Fraction(high) / step)
     if last - first >= MAX_LISTED:
         return None
-    return [Decimal((k * step).numerator) / Decimal((k * step).denominator) for k in range(first, last + 1)]
+    return [_as_decimal(k * step) for k in range(first, last + 1)]
 
 
 def _common_step(formula: int, table: Formulas) -> Fraction | None:
@@ -261,7 +266,9 @@ def _common_step(formula: int, table: Formulas) -> Fraction | None:
     return functools.reduce(_gcd, known) if known else None
 
 
-def _listed_component(values: list[Decimal], must: int, watches: Sequence[int], table: Formulas) -> OutcomeDFA:
+def _listed_component(
+    universe: DFA, values: list[Decimal], must: int, watches: Sequence[int], table: Formulas
+) -> OutcomeDFA:
     """As `number_component`, of finitely many values: each is judged by itself."""
     by_vector: dict[tuple[bool, ...], set[Decimal]] = {}
     for value in values:
@@ -269,7 +276,7 @@ def _listed_component(values: list[Decimal], must: int, watches: Sequence[int], 
             by_vector.setdefault(tuple(number_holds(w, value, table) for w in watches), set()).add(value)
     kinds = [table.atom(NumEnum(frozenset(group))) for group in by_vector.values()]
     component = joint_component(
-        _pattern(_PLAIN), lambda atom: _atom_dfa(table.payload(atom)), table.disj(kinds), kinds, table
+        universe, lambda atom: _atom_dfa(table.payload(atom)), table.disj(kinds), kinds, table
     )
     vector_of = {tuple(i == k for k in range(len(kinds))): vector for i, vector in enumerate(by_vector)}
     vectors = tuple(vector_of[vector] for vector in component.vectors)
@@ -373,5 +380,9 @@ def number_count(formula: int, table: Formulas) -> int | None:
     first, last = math.ceil(Fraction(low) / step), math.floor(Fraction(high) / step)
     if last - first > 10_000:
         return None
-    values = (Decimal((k * step).numerator) / Decimal((k * step).denominator) for k in range(first, last + 1))
-    return sum(number_holds(formula, value, table) for value in values)
+    return sum(number_holds(formula, _as_decimal(k * step), table) for k in range(first, last + 1))
+
+
+def _as_decimal(fraction: Fraction) -> Decimal:
+    """The same number, which has finitely many decimal places. (Decimal's default context would round.)"""
+    return Context(prec=MAX_DIGITS).divide(Decimal(fraction.numerator), Decimal(fraction.denominator))
