@@ -275,9 +275,7 @@ def _listed_component(
         if number_holds(must, value, table):
             by_vector.setdefault(tuple(number_holds(w, value, table) for w in watches), set()).add(value)
     kinds = [table.atom(NumEnum(frozenset(group))) for group in by_vector.values()]
-    component = joint_component(
-        universe, lambda atom: _atom_dfa(table.payload(atom)), table.disj(kinds), kinds, table
-    )
+    component = joint_component(universe, lambda atom: _atom_dfa(table.payload(atom)), table.disj(kinds), kinds, table)
     vector_of = {tuple(i == k for k in range(len(kinds))): vector for i, vector in enumerate(by_vector)}
     vectors = tuple(vector_of[vector] for vector in component.vectors)
     return OutcomeDFA(component.byte_class, component.delta, component.outcome, component.start, vectors)
