@@ -9,8 +9,9 @@ from fsmc.compiler.errors import EmptyLanguageError
 from fsmc.compiler.schema.atoms import ARRAY, NULL, NUMBER, OBJECT, STRING, TYPES
 from fsmc.compiler.schema.document import SchemaDocument
 from fsmc.compiler.schema.formula import FALSE, TRUE, Formulas
-from fsmc.compiler.schema.keywords import Keywords, canonical
+from fsmc.compiler.schema.keywords import Keywords
 from fsmc.compiler.schema.machine import SchemaMachine, TextOptions
+from fsmc.compiler.schema.values import canonical
 
 ALL, FROM_6, FROM_7, FROM_2019, ONLY_2020 = (
     (4, 6, 7, 2019, 2020),

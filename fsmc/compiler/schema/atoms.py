@@ -32,7 +32,7 @@ class Schema:
 
 @dataclass(frozen=True, slots=True)
 class Const:
-    """The value equals a JSON value, given by its canonical text (`keywords.canonical`)."""
+    """The value equals a JSON value, given by its canonical text (`values.canonical`)."""
 
     text: str
 
