@@ -37,7 +37,7 @@ def kernel(function: _F) -> _F:
     np.int64(6)
     """
     # No kernel is called through a C function pointer, and none divides by zero: a tenth less to compile.
-    options = {"nogil": True, "no_cfunc_wrapper": True, "error_model": "numpy"}
+    options: dict[str, Any] = {"nogil": True, "no_cfunc_wrapper": True, "error_model": "numpy"}
     dispatcher: Any
     try:
         dispatcher = numba.njit(cache=True, **options)(function)
