@@ -1,4 +1,4 @@
-"""What an array may do next, given the items written so far: as objects.py does for members.
+"""What an array may do next, given the items written so far: as objects.py does for members (they share residual.py).
 
 The formula is over `El`, `Count` and `MinItems` with absolute indices. Conjuncts ``El(low, high, f)`` and ``MinItems`` never
 change; the residual is derived item by item.
@@ -11,25 +11,43 @@ from collections.abc import Callable, Iterator
 
 from fsmc.compiler.errors import LimitExceeded, UnsupportedSchemaError
 from fsmc.compiler.schema.atoms import Count, El, MinItems, Unique
-from fsmc.compiler.schema.cubes import Cube, cubes
+from fsmc.compiler.schema.cubes import Cube
 from fsmc.compiler.schema.emptiness import Emptiness
 from fsmc.compiler.schema.formula import FALSE, TRUE, Formulas
-from fsmc.compiler.schema.objects import MAX_OUTCOME_CUBES, Member
+from fsmc.compiler.schema.residual import Shape
 
 MAX_SEARCH = 20_000
 
 
-class ArrayShape:
+class ArrayShape(Shape):
     """One array formula with what is watched beside it. A *place* is the index of the next item, at most ``last``.
 
     From index ``last`` on no condition depends on the index any more.
 
     ``unique``: the items have to differ; ``compares``: whether they do matters otherwise. Then the state has to hold the
     items written (*seen*: formulas "equal to this value").
+
+    At least one null is wanted among at most two items. Whether the first item has to be null is left open; the second has
+    to be, if the first was not:
+
+    >>> from fsmc.compiler.schema.atoms import ARRAY
+    >>> from fsmc.compiler.schema.document import SchemaDocument
+    >>> from fsmc.compiler.schema.keywords import Keywords
+    >>> table = Formulas()
+    >>> document = SchemaDocument({"contains": {"const": None}, "maxItems": 2})
+    >>> keywords = Keywords(document, table)
+    >>> shape = ArrayShape(keywords.expand_node(document.root, ARRAY), (), table, Emptiness(keywords))
+    >>> table.show(shape.asked_of(shape.residual, 0))
+    'true'
+    >>> derivative = shape.derivative(shape.residual, 0)
+    >>> (null,) = shape.watched_values((derivative,))
+    >>> residual = shape.after_value(derivative, {null: False}, 1)
+    >>> table.show(shape.asked_of(residual, 1)) == table.show(null)
+    True
     """
 
     def __init__(self, must: int, watches: tuple[int, ...], table: Formulas, emptiness: Emptiness) -> None:
-        self.table, self.emptiness, self.watches = table, emptiness, watches
+        super().__init__(watches, table, emptiness)
         payloads = {a: table.payload(a) for f in (must, *watches) for a in table.atoms(f)}
         self.static: list[El] = []
         self.least, self.most = 0, None  # type: int, int | None
@@ -58,7 +76,6 @@ class ArrayShape:
         self.last = max(bounds)
         self._static_at: dict[int, int] = {}
         self._asked: dict[tuple[int, int, frozenset[int]], int] = {}
-        self._feasible: dict[tuple[int, int], bool] = {}
 
     def static_at(self, place: int) -> int:
         """What every array asks of the item at ``place``."""
@@ -120,11 +137,11 @@ class ArrayShape:
         def value_of(atom: int) -> int:
             payload = table.payload(atom)
             if isinstance(payload, El):
-                return table.conj((self._now(payload.value), atom)) if _covers(payload, place) else atom
+                return table.conj((self.this_value(payload.value), atom)) if _covers(payload, place) else atom
             if isinstance(payload, Unique):
-                return table.conj((self._now(table.conj(map(table.negate, seen))), atom))
+                return table.conj((self.this_value(table.conj(map(table.negate, seen))), atom))
             if isinstance(payload, Count):
-                now = self._now(payload.value)
+                now = self.this_value(payload.value)
                 fewer = TRUE if payload.count == 1 else table.atom(Count(payload.value, payload.count - 1))
                 # written so that "now" alone decides which of the two counts remains
                 return table.conj((table.disj((table.negate(now), fewer)), table.disj((now, atom))))
@@ -132,90 +149,21 @@ class ArrayShape:
 
         return table.substitute(formula, value_of)
 
-    def _now(self, value: int) -> int:
-        return value if value in (TRUE, FALSE) else self.table.atom(Member(value))
-
-    def watched_values(self, derivatives: tuple[int, ...]) -> tuple[int, ...]:
-        """Value formulas on whose truth for this item the derivatives depend."""
-        atoms = {a for f in derivatives for a in self.table.atoms(f)}
-        return tuple(sorted(p.value for a in atoms if isinstance(p := self.table.payload(a), Member)))
-
-    def after_value(self, derivative: int, truth: dict[int, bool], place: int) -> int:
-        """The residual after an item, once it is known which of `watched_values` hold of its value."""
-
-        def value_of(atom: int) -> int:
-            payload = self.table.payload(atom)
-            return (TRUE if truth[payload.value] else FALSE) if isinstance(payload, Member) else atom
-
-        return self.normal(self.table.substitute(derivative, value_of), place)
-
     def asked_of(self, residual: int, place: int, seen: frozenset[int] = frozenset()) -> int:
         """The strongest value formula for an item at ``place`` that leaves the rest possible; FALSE if none."""
         key = (residual, place, seen if self.tracks else frozenset())
         known = self._asked.get(key)
         if known is None:
-            known = self._asked[key] = self._ask(residual, place, seen)
+            static = self.static_at(place)
+            if self.unique:
+                static = self.table.conj((static, *map(self.table.negate, seen)))
+            if not self.may_go_on(place) or not self.emptiness.satisfiable(static):
+                known = FALSE
+            else:
+                after = self.after(place)
+                known = self.strongest(self.normal(self.derivative(residual, place, seen), after), static, after)
+            self._asked[key] = known
         return known
-
-    def _ask(self, residual: int, place: int, seen: frozenset[int]) -> int:
-        table, static = self.table, self.static_at(place)
-        if self.unique:
-            static = table.conj((static, *map(table.negate, seen)))
-        if not self.may_go_on(place) or not self.emptiness.satisfiable(static):
-            return FALSE
-        after = self.after(place)
-        derivative = self.normal(self.derivative(residual, place, seen), after)
-        found: list[frozenset[int]] = []
-        for cube in cubes(table, derivative, lambda cube: self._decide(cube, static, found)):
-            here = self._here(cube)
-            if any(known <= here for known in found):
-                continue
-            if self._possible(cube, after):
-                found.append(here)
-                if not here:
-                    break
-                if len(found) > MAX_OUTCOME_CUBES:
-                    raise LimitExceeded("alternatives of one item", MAX_OUTCOME_CUBES, len(found))
-        return table.conj((static, table.disj(map(table.conj, found))))
-
-    def feasible(self, residual: int, place: int) -> bool:
-        """Whether an array with this residual can be completed from this place."""
-        if residual == FALSE:
-            return False
-        key = (residual, place)
-        known = self._feasible.get(key)
-        if known is None:
-            known = any(
-                self._possible(cube, place) for cube in cubes(self.table, residual, lambda c: self._decide(c, TRUE, []))
-            )
-            if known or not self.emptiness.leaning:
-                self._feasible[key] = known
-        return known
-
-    def _here(self, cube: Cube) -> frozenset[int]:
-        """The literals of a cube that speak of the item being written."""
-        return frozenset(
-            p.value if sign else self.table.negate(p.value)
-            for atom, sign in cube.items()
-            if isinstance(p := self.table.payload(atom), Member)
-        )
-
-    def _decide(self, cube: Cube, static: int, found: list[frozenset[int]]) -> Callable[[int], int] | None:
-        table, emptiness = self.table, self.emptiness
-        here = self._here(cube)
-        this_value = table.conj((static, *here))
-        if here and (any(known <= here for known in found) or not emptiness.satisfiable(this_value)):
-            return None
-
-        def decided(atom: int) -> int:
-            payload = table.payload(atom)
-            if not here or not isinstance(payload, Member):
-                return atom
-            if emptiness.surely_empty(table.conj((this_value, table.negate(payload.value)))):
-                return TRUE
-            return FALSE if emptiness.surely_empty(table.conj((this_value, payload.value))) else atom
-
-        return decided
 
     # ── can all of these literals hold at once? ──────────────────────────────────────────────────────────────────────
 
@@ -262,8 +210,12 @@ class ArrayShape:
 
         if unique and not self._enough_values(always, place, least):
             return False
-        if not bounded and not wanted:
-            return self._can_fill(always, place, least)
+        if not bounded:
+            if not self._can_fill(always, place, least):
+                return False
+            placed = self._place_freely(always, place, horizon, wanted)
+            if placed is not None:
+                return placed
         return self._search(place, horizon, least, at, wanted, bounded)
 
     def _enough_values(self, always: list[El], place: int, end: int) -> bool:
@@ -287,6 +239,32 @@ class ArrayShape:
                     "uniqueItems",
                 )
         return True
+
+    def _place_freely(
+        self, always: list[El], place: int, horizon: int, wanted: list[tuple[int, int | None, int]]
+    ) -> bool | None:
+        """Whether the wanted items have room, where that is clear stretch by stretch; None where they compete for indices."""
+        satisfiable, conj = self.emptiness.satisfiable, self.table.conj
+        cuts = {place, *(low for low, _, _ in wanted), *(high or 0 for _, high, _ in wanted)}
+        cuts |= {b for e in always for b in (e.low, e.high or 0)}
+        stretches = []
+        bounds = [*sorted(b for b in cuts if place <= b < horizon), horizon]
+        for begin, end in itertools.pairwise(bounds):
+            value = conj(e.value for e in always if _covers(e, begin))
+            if not satisfiable(value):
+                break  # no array gets past this index
+            stretches.append((begin, end, value))
+        competing = False
+        for low, high, what in wanted:
+            fits = [
+                (max(begin, low), end)
+                for begin, end, value in stretches
+                if end > low and (high is None or begin < high) and satisfiable(conj((value, what)))
+            ]
+            if not fits:
+                return False
+            competing = competing or all(end - begin < len(wanted) for begin, end in fits)
+        return None if competing else True
 
     def _can_fill(self, always: list[El], place: int, end: int) -> bool:
         """Whether each index from ``place`` to ``end`` can be filled: one question for each stretch of equal conditions."""

@@ -1,37 +1,30 @@
 """From a schema to its recursive state machine, built as it is walked.
 
 A value's component depends on what must hold of the value and on what the caller watches. Those of scalars are small
-DFAs, built whole; those of objects and arrays consist of the positions in positions.py, whose rows are made when the
-machine first gets there. Components are shared wherever the formulas are equal.
+DFAs, built whole (scalar_blocks.py); those of objects and arrays consist of the positions in positions.py, whose rows are
+made when the machine first gets there. Components are shared wherever the formulas are equal.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
-from fsmc.compiler.automata.byte_groups import loop_groups
 from fsmc.compiler.automata.lazy_rsm import LazyRSM
 from fsmc.compiler.errors import EmptyLanguageError
 from fsmc.compiler.schema.arrays import ArrayShape
-from fsmc.compiler.schema.atoms import ARRAY, FALSE_LITERAL, NULL, NUMBER, OBJECT, STRING, TRUE_LITERAL, TYPES
+from fsmc.compiler.schema.atoms import ARRAY, OBJECT, TYPES
 from fsmc.compiler.schema.contradiction import contradiction
-from fsmc.compiler.schema.counted import BLOCK, CountedString
 from fsmc.compiler.schema.document import SchemaDocument
 from fsmc.compiler.schema.emptiness import Emptiness
-from fsmc.compiler.schema.formula import FALSE, TRUE, Formulas
-from fsmc.compiler.schema.json_text import escape_json
-from fsmc.compiler.schema.key_machine import key_machine
-from fsmc.compiler.schema.key_space import KeySpace
+from fsmc.compiler.schema.formula import FALSE, Formulas
 from fsmc.compiler.schema.keywords import Keywords
 from fsmc.compiler.schema.member_order import MemberOrder
-from fsmc.compiler.schema.numbers import number_component
 from fsmc.compiler.schema.objects import ObjectShape
-from fsmc.compiler.schema.outcome_dfa import OutcomeDFA
+from fsmc.compiler.schema.outcomes import Outcomes, Reading, Truth, read, what_to_watch
 from fsmc.compiler.schema.positions import (
     AfterItem,
     AfterKey,
@@ -39,25 +32,17 @@ from fsmc.compiler.schema.positions import (
     ArrayStart,
     ArrayState,
     Closing,
-    CountedBlock,
     Edges,
     End,
     Fixed,
     ObjectStart,
     ObjectState,
     Position,
-    Reading,
     Return,
     Root,
     Spaced,
-    Truth,
-    read,
 )
-from fsmc.compiler.schema.strings import split_length, string_component
-
-_STRUCTURAL = b' \t\n\r"{}[]:,-0123456789tfn'
-_LITERALS = {NULL: b"null", TRUE_LITERAL: b"true", FALSE_LITERAL: b"false"}
-_NUMBER_ENDS = b" \t\n\r,]}"
+from fsmc.compiler.schema.scalar_blocks import STRUCTURAL, CountedBlock, ScalarBlocks
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,19 +87,19 @@ class SchemaMachine:
         self.order = MemberOrder(self.keywords)
         self.rsm = LazyRSM(self, **limits)
         self._shapes: dict[tuple[Any, ...], Any] = {}
-        self._starts: dict[tuple[Any, ...], Any] = {}
         self._keys: dict[ObjectState, int | None] = {}
-        self._outcomes: dict[Truth, int] = {(): 0}
-        self._vectors: list[Truth] = [()]
+        self._outcomes = Outcomes()
+        self._scalars = ScalarBlocks(self.rsm, self.table, self._outcomes)
         self._class_of = np.zeros(256, np.uint8)
-        self._class_of[list(_STRUCTURAL)] = np.arange(1, len(_STRUCTURAL) + 1)
+        self._class_of[list(STRUCTURAL)] = np.arange(1, len(STRUCTURAL) + 1)
         self._map = self.rsm.class_map(self._class_of)
 
         root = self.keywords.schema(document.root)
         if not self.emptiness.satisfiable(root):
             why = contradiction(self.emptiness, document.root)
             raise EmptyLanguageError(f"the schema allows no value at all: {why}")
-        self._space = self._whitespace() if self.options.whitespace == "flexible" and self.options.indent is None else 0
+        flexible = options.whitespace == "flexible" and options.indent is None
+        self._space = self._scalars.white_space(options.max_whitespace) if flexible else 0
         self.rsm.start = self.gap(Root(root), inside=False)
 
     @property
@@ -128,9 +113,9 @@ class SchemaMachine:
         """Make the row of a state that was met for the first time."""
         position: Position | CountedBlock = self.rsm.state_key(state)
         if isinstance(position, CountedBlock):
-            position.build(self)
+            position.build()
             return
-        codes = np.zeros(len(_STRUCTURAL) + 1, np.int32)
+        codes = np.zeros(len(STRUCTURAL) + 1, np.int32)
         for byte, code in position.edges(self).items():
             codes[self._class_of[byte]] = code
         inner = position.position if isinstance(position, Spaced) else position
@@ -142,7 +127,7 @@ class SchemaMachine:
         if isinstance(back, AfterKey):
             target = back.resume_class(self, outcome)
         else:
-            target = back.resume(self, read(reading, self._vectors[outcome]))
+            target = back.resume(self, read(reading, self._outcomes.truth(outcome)))
         self.rsm.set_return(frame, outcome, target)
 
     def record(self, state: int, text: bytes) -> int:
@@ -159,15 +144,7 @@ class SchemaMachine:
 
     def exit(self, truth: Truth) -> int:
         """The code of an edge that ends a component with this outcome."""
-        return self.rsm.exit(self.outcome(truth))
-
-    def outcome(self, truth: Truth) -> int:
-        """The number of an outcome vector; that of the empty one is 0."""
-        known = self._outcomes.get(truth)
-        if known is None:
-            known = self._outcomes[truth] = len(self._vectors)
-            self._vectors.append(truth)
-        return known
+        return self.rsm.exit(self._outcomes.number(truth))
 
     def gap(
         self,
@@ -200,6 +177,10 @@ class SchemaMachine:
             return {bracket: code}
         return self.indented(Closing(bracket, code), depth)
 
+    def is_whitespace(self, target: int) -> bool:
+        """Whether a call of ``target`` reads white space."""
+        return target == self._space
+
     def whitespace_call(self, position: Position) -> int:
         """The code of the first white space character before ``position``."""
         return self.rsm.call(self._space, self._frame(AfterSpace(position), ()))
@@ -221,102 +202,24 @@ class SchemaMachine:
             wanted = self.keywords.expand(must, type_)
             if wanted == FALSE or not self.emptiness.typed(wanted, type_):
                 continue
-            distinct: dict[int, int] = {}
-            reading: list[bool | tuple[int, bool]] = []
-            certain = set(table.conjuncts(wanted))
-            for watch in watches:
-                asked = self.keywords.expand(watch, type_)
-                opposite = table.negate(asked)
-                if asked == TRUE or asked in certain:
-                    reading.append(True)
-                elif asked == FALSE or opposite in certain:
-                    reading.append(False)
-                else:
-                    base = min(asked, opposite)
-                    reading.append((distinct.setdefault(base, len(distinct)), asked == base))
-            frame = self._frame(back, tuple(reading))
-            for byte, target in self._component(type_, wanted, tuple(distinct), (must, *watches), depth).items():
+            asked = [self.keywords.expand(watch, type_) for watch in watches]
+            watched, reading = what_to_watch(table, wanted, asked)
+            frame = self._frame(back, reading)
+            for byte, target in self._component(type_, wanted, watched, (must, *watches), depth).items():
                 edges[byte] = self.rsm.call(target, frame)
         return edges
 
     def _component(
         self, type_: str, must: int, watches: tuple[int, ...], of: tuple[int, ...], depth: int
     ) -> dict[int, int]:
-        """First byte → state after it, of the component for one type."""
+        """First byte → state after it, of the component for one type. of: the value formulas that it comes from."""
         if type_ == OBJECT:
-            any_order = self.options.property_order == "any"
-            shape = self._object_shape(must, watches, self.order.of(of), any_order)
-            start = ObjectStart(ObjectState(shape, shape.normal(shape.residual, 0), self._at_start(shape), 0, depth))
-            return {ord("{"): self.gap(start)}
+            shape = self._object_shape(must, watches, self.order.of(of), self.options.property_order == "any")
+            return {ord("{"): self.gap(ObjectStart(ObjectState(shape, *shape.at_start(), 0, depth)))}
         if type_ == ARRAY:
             array = self._array_shape(must, watches)
-            state = ArrayState(array, array.normal(array.residual, 0), self._array_start(array), 0, depth)
-            return {ord("["): self.gap(ArrayStart(state))}
-        key = (type_, must, watches)
-        known: dict[int, int] | None = self._starts.get(key)
-        if known is None:
-            if type_ == STRING:
-                known = {ord('"'): self._string_start(must, watches)}
-            elif type_ == NUMBER:
-                known = self._add_number(number_component(must, watches, self.table))
-            else:
-                known = self._add_literal(_LITERALS[type_])
-            self._starts[key] = known
-        return known
-
-    @staticmethod
-    def _at_start(shape: ObjectShape) -> tuple[int, ...]:
-        return tuple(shape.normal(w, 0) for w in shape.watches)
-
-    @staticmethod
-    def _array_start(shape: ArrayShape) -> tuple[int, ...]:
-        return tuple(shape.normal(w, 0) for w in shape.watches)
-
-    def _string_start(self, must: int, watches: tuple[int, ...]) -> int:
-        """The state after the opening quote of a string."""
-        rest, low, high = split_length(must, self.table)
-        if (low, high) == (0, None):
-            dfa = escape_json(string_component(must, watches, self.table))
-            return self._add_string(dfa, [self.outcome(v) for v in dfa.vectors])
-        content = string_component(rest, watches, self.table)
-        return CountedComponent(self, CountedString(content, low, high)).start(self)
-
-    def _add_string(self, dfa: OutcomeDFA, outcomes: list[int]) -> int:
-        """Add a machine over a string's JSON text; its closing quote exits with ``outcomes[outcome of the state]``."""
-        byte_class, delta = _own_class(dfa, b'"')
-        quote = byte_class[ord('"')]
-        codes = np.array([self.rsm.exit(o) for o in outcomes], np.int32)
-        ends = dfa.outcome >= 0
-        delta[ends, quote] = codes[dfa.outcome[ends]]
-        return self.rsm.add_block(byte_class, delta, np.full(len(delta), -1, np.int32)) + dfa.start
-
-    def _add_number(self, dfa: OutcomeDFA) -> dict[int, int]:
-        """Add a machine over a number's text, which ends only where something else begins."""
-        byte_class, delta = _own_class(dfa, _NUMBER_ENDS)
-        outcomes = np.array([self.outcome(v) for v in dfa.vectors], np.int32)
-        codes = np.array([self.rsm.exit_redo(int(o)) for o in outcomes], np.int32)
-        ends = dfa.outcome >= 0
-        for byte in _NUMBER_ENDS:
-            delta[ends, byte_class[byte]] = codes[dfa.outcome[ends]]
-        final = np.full(len(delta), -1, np.int32)
-        final[ends] = outcomes[dfa.outcome[ends]]
-        offset = self.rsm.add_block(byte_class, delta, final)
-        first = dfa.delta[dfa.start]
-        return {b: int(first[dfa.byte_class[b]]) + offset for b in b"-0123456789" if first[dfa.byte_class[b]] > 0}
-
-    def _add_literal(self, text: bytes) -> dict[int, int]:
-        byte_class = np.zeros(256, np.uint8)
-        letters = sorted(set(text[1:]))
-        byte_class[letters] = np.arange(1, len(letters) + 1)
-        delta = np.zeros((len(text), len(letters) + 1), np.int32)
-        for i, byte in enumerate(text[1:], 1):
-            delta[i, byte_class[byte]] = i + 1 if i + 1 < len(text) else self.rsm.exit(0)
-        return {text[0]: self.rsm.add_block(byte_class, delta, np.full(len(delta), -1, np.int32)) + 1}
-
-    def _whitespace(self) -> int:
-        """The component of white space, entered by its first character: ends where anything else follows."""
-        byte_class, delta, final = _whitespace_tables(self.options.max_whitespace, self.rsm.exit_redo(0))
-        return self.rsm.add_block(byte_class, delta, final) + 1
+            return {ord("["): self.gap(ArrayStart(ArrayState(array, *array.at_start(), 0, depth)))}
+        return self._scalars.value(type_, must, watches)
 
     # ── objects and arrays ───────────────────────────────────────────────────────────────────────────────────────────
 
@@ -338,12 +241,10 @@ class SchemaMachine:
         return shape
 
     def _some_object(self, formula: int) -> bool:
-        shape = self._object_shape(formula, (), (), True)
-        return shape.feasible(shape.normal(shape.residual, 0), 0)
+        return self._object_shape(formula, (), (), True).satisfiable()
 
     def _some_array(self, formula: int) -> bool:
-        shape = self._array_shape(formula, ())
-        return shape.feasible(shape.normal(shape.residual, 0), 0)
+        return self._array_shape(formula, ()).satisfiable()
 
     def object_may_end(self, o: ObjectState) -> bool:
         """Whether ``}`` may stand here."""
@@ -353,16 +254,18 @@ class SchemaMachine:
         """The code of a key's opening quote, None if no member may come."""
         if o in self._keys:
             return self._keys[o]
-        shape = o.shape
-        allowed = 0
-        for c in shape.choices(o.place):
-            if self._room_in(o, c) and self.emptiness.satisfiable(shape.asked_of(o.residual, o.place, c)):
-                allowed |= 1 << c
+        allowed = sum(1 << c for c in self.allowed_keys(o))
         code = None
         if allowed:
-            code = self.rsm.call(self._key_start(shape.keys, allowed, o.seen), self._frame(AfterKey(o), ()))
+            code = self.rsm.call(self._scalars.key(o.shape.keys, allowed, o.seen), self._frame(AfterKey(o), ()))
         self._keys[o] = code
         return code
+
+    def allowed_keys(self, o: ObjectState) -> Iterator[int]:
+        """The classes of keys that may come next, declared names first."""
+        for c in o.shape.choices(o.place):
+            if self._room_in(o, c) and self.emptiness.satisfiable(o.shape.asked_of(o.residual, o.place, c)):
+                yield c
 
     @staticmethod
     def _room_in(o: ObjectState, c: int) -> bool:
@@ -375,14 +278,6 @@ class SchemaMachine:
         """Whether an object can go on or end here: never false but where a finite class of keys is used up."""
         return not o.seen or self.object_may_end(o) or self.key_code(o) is not None
 
-    def _key_start(self, keys: KeySpace, allowed: int, seen: frozenset[str]) -> int:
-        key = (keys, allowed, seen)
-        known: int | None = self._starts.get(key)
-        if known is None:
-            dfa = key_machine(keys, allowed, seen)
-            known = self._starts[key] = self._add_string(dfa, list(range(keys.n_classes)))
-        return known
-
     def array_may_end(self, a: ArrayState) -> bool:
         """Whether ``]`` may stand here."""
         return a.shape.may_end(a.place) and a.shape.closed(a.residual, a.place)
@@ -394,69 +289,3 @@ class SchemaMachine:
     def item_possible(self, a: ArrayState) -> bool:
         """Whether one more item may come."""
         return self.emptiness.satisfiable(a.shape.asked_of(a.residual, a.place, a.seen))
-
-
-class CountedComponent:
-    """The states of a `CountedString` in the machine: blocks of counts, made as texts get there."""
-
-    def __init__(self, m: SchemaMachine, counted: CountedString) -> None:
-        self.counted = counted
-        self.byte_class, _ = _own_class(counted.dfa, b'"')
-        self.outcomes = [m.rsm.exit(m.outcome(v)) for v in counted.dfa.vectors]
-        self.map = m.rsm.class_map(self.byte_class)
-        self.loops = np.where(counted.whole, loop_groups(counted.dfa.delta, counted.dfa.byte_class), 0)
-        self.blocks: dict[int, int] = {}
-
-    def start(self, m: SchemaMachine) -> int:
-        """The state after the opening quote."""
-        return self.state(m, 0) + self.counted.dfa.start
-
-    def state(self, m: SchemaMachine, count: int) -> int:
-        """What to add to a state of the uncounted machine, after ``count`` characters."""
-        n = self.counted.dfa.n_states
-        block, place = divmod(count, BLOCK)
-        if block not in self.blocks:
-            self.blocks[block] = m.rsm.reserve(BLOCK * n, CountedBlock(self, block * BLOCK))
-        return self.blocks[block] + place * n
-
-    def build(self, m: SchemaMachine, first: int) -> None:
-        """Make the rows of a block."""
-        counted, dfa = self.counted, self.counted.dfa
-        quote = self.byte_class[ord('"')]
-        exits = np.array([*self.outcomes, 0], np.int32)[dfa.outcome]
-        ends = dfa.outcome >= 0
-        rows = []
-        for count in range(first, first + BLOCK):
-            edges = counted.rows(count, self.state(m, count), self.state(m, counted.next_count(count)))
-            row = np.concatenate((edges, edges[:, dfa.byte_class[ord('"')], None]), axis=1)
-            if counted.may_end(count):
-                row[ends, quote] = exits[ends]
-            rows.append(row)
-        codes = np.concatenate(rows).astype(np.int32)
-        room = np.concatenate([counted.room(count) for count in range(first, first + BLOCK)])
-        m.rsm.set_rows(self.blocks[first // BLOCK], self.map, codes, loops=np.tile(self.loops, BLOCK), room=room)
-
-
-@lru_cache(maxsize=16)
-def _whitespace_tables(n: int, end: int) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-    byte_class = np.zeros(256, np.uint8)
-    byte_class[list(b" \t\n\r")] = 1
-    byte_class[list(b'"{}[]:,-0123456789tfn')] = 2
-    delta = np.zeros((n + 1, 3), np.int32)
-    delta[1:n, 1] = np.arange(2, n + 1)
-    delta[1:, 2] = end
-    final = np.zeros(n + 1, np.int32)
-    final[0] = -1
-    return byte_class, delta, final
-
-
-def _own_class(dfa: OutcomeDFA, alone: bytes) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int32]]:
-    """The tables of a machine with a class of its own for each byte of ``alone``; the arrays are new and writable."""
-    byte_class = dfa.byte_class.copy()
-    columns = [dfa.delta]
-    n = dfa.delta.shape[1]
-    for byte in alone:
-        columns.append(dfa.delta[:, byte_class[byte], None])
-        byte_class[byte] = n
-        n += 1
-    return byte_class, np.concatenate(columns, axis=1)

@@ -4,38 +4,43 @@ What must hold of an object is a formula over `All` and `MinProps`. Its conjunct
 one formula per class of keys (*static*). What is left, the *residual*, changes with each member, like Brzozowski's
 derivative (1964) of a regular expression with each letter: `ObjectShape.derivative` says what has to hold of *this* member's
 value (the atom `Member`) and of the rest for the residual to hold in the end. A place in the member order and the residual are
-all that the machine has to remember.
+all that the machine has to remember. What arrays have in common with this stands in residual.py.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
-from fsmc.compiler.errors import LimitExceeded
 from fsmc.compiler.schema.atoms import All, MinProps
-from fsmc.compiler.schema.cubes import Cube, cubes
+from fsmc.compiler.schema.cubes import Cube
 from fsmc.compiler.schema.emptiness import Emptiness
 from fsmc.compiler.schema.formula import AND, FALSE, OR, TRUE, Formulas
 from fsmc.compiler.schema.key_space import KeySpace, enumerated_names, key_space
-
-MAX_OUTCOME_CUBES = 5_000
-
-
-@dataclass(frozen=True, slots=True)
-class Member:
-    """The value being written (a member's or an item's) satisfies ``value``."""
-
-    value: int
+from fsmc.compiler.schema.residual import Shape
 
 
-class ObjectShape:
+class ObjectShape(Shape):
     """One object formula with what is watched beside it, and the order in which declared names may come.
 
     A *place* is an int. In schema order: the number of declared names that are behind us, n_names + 1 once an undeclared key has
     been written. In any order: the bit mask of the declared names already written.
 
     ``tracks``: whether the state has to hold the undeclared keys written, so that none comes twice.
+
+    An object needs "a" or "b". Its residual is TRUE once one of them has come, and FALSE after an undeclared key (class 2),
+    since in schema order those come last:
+
+    >>> from fsmc.compiler.schema.atoms import OBJECT
+    >>> from fsmc.compiler.schema.document import SchemaDocument
+    >>> from fsmc.compiler.schema.keywords import Keywords
+    >>> table = Formulas()
+    >>> document = SchemaDocument({"anyOf": [{"required": ["a"]}, {"required": ["b"]}]})
+    >>> keywords = Keywords(document, table)
+    >>> must = keywords.expand_node(document.root, OBJECT)
+    >>> shape = ObjectShape(must, (), ("a", "b"), False, table, Emptiness(keywords))
+    >>> derivatives = [shape.derivative(shape.residual, 0, c) for c in (0, 1, 2)]
+    >>> [table.show(shape.after_value(d, {}, shape.after(0, c))) for c, d in enumerate(derivatives)]
+    ['true', 'true', 'false']
     """
 
     def __init__(
@@ -47,10 +52,9 @@ class ObjectShape:
         table: Formulas,
         emptiness: Emptiness,
     ) -> None:
-        self.table, self.emptiness, self.any_order = table, emptiness, any_order
-        self.watches = watches
+        super().__init__(watches, table, emptiness)
+        self.any_order = any_order
         payloads = {a: table.payload(a) for f in (must, *watches) for a in table.atoms(f)}
-        self._atoms = payloads
         key_sets = [p.keys for p in payloads.values() if isinstance(p, All)]
         listed = dict.fromkeys(order)
         names = tuple(listed) + tuple(sorted(set(enumerated_names(key_sets, table)) - set(listed)))
@@ -76,12 +80,14 @@ class ObjectShape:
         self._normal: dict[tuple[int, int], int] = {}
         self._derived: dict[tuple[int, int, int], int] = {}
         self._asked: dict[tuple[int, int, int], int] = {}
-        self._feasible: dict[tuple[int, int], bool] = {}
 
     def _is_required(self, atom: int, payload: All) -> bool:
         """``not All({name}, FALSE)``: the name has to come."""
-        mask = self.mask[atom]
-        return payload.value == FALSE and mask & (mask - 1) == 0 and 0 < mask < 1 << self.keys.n_names
+        return payload.value == FALSE and self._is_declared_name(self.mask[atom])
+
+    def _is_declared_name(self, mask: int) -> bool:
+        """Whether a set of classes is a single declared name."""
+        return mask & (mask - 1) == 0 and 0 < mask < 1 << self.keys.n_names
 
     def _duplicates_matter(self) -> bool:
         """Whether writing an undeclared key twice could make a formula true that is false of the object.
@@ -95,17 +101,17 @@ class ObjectShape:
         def negative(formula: int) -> bool:
             literal = table.literal(formula)
             if literal:
-                payload = self._atoms[literal[0]]
-                if isinstance(payload, MinProps):
+                if isinstance(table.payload(literal[0]), MinProps):
                     return literal[1]
                 return not literal[1] and bool(self.mask[literal[0]] & others)
-            kind = table.kind(formula)
-            if kind in (AND, OR):
+            if table.kind(formula) in (AND, OR):
                 return any(map(negative, table.arguments(formula)))
-            return kind not in (AND, OR) and any(self.mask.get(a, others) & others for a in table.atoms(formula))
+            return speaks_of_others(formula)
 
-        watched = any(self.mask.get(a, others) & others for w in self.watches for a in table.atoms(w))
-        return watched or negative(self.residual)
+        def speaks_of_others(formula: int) -> bool:
+            return any(self.mask.get(atom, others) & others for atom in table.atoms(formula))
+
+        return any(map(speaks_of_others, self.watches)) or negative(self.residual)
 
     # ── places ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -157,7 +163,7 @@ class ObjectShape:
         return known
 
     def _settled(self, atom: int, available: int, place: int) -> int:
-        payload = self._payload(atom)
+        payload = self.table.payload(atom)
         if isinstance(payload, MinProps):
             return TRUE if payload.count <= self.missing(place).bit_count() else atom
         if not isinstance(payload, All):
@@ -174,7 +180,7 @@ class ObjectShape:
         """Whether the formula holds if the object ends here."""
 
         def at_end(atom: int) -> int:
-            return FALSE if isinstance(self._payload(atom), MinProps) else TRUE
+            return FALSE if isinstance(self.table.payload(atom), MinProps) else TRUE
 
         return self.table.substitute(formula, at_end) == TRUE
 
@@ -188,159 +194,87 @@ class ObjectShape:
             rest = self.available(self.after(place, c))
 
             def value_of(atom: int) -> int:
-                payload = self._payload(atom)
+                payload = self.table.payload(atom)
                 if isinstance(payload, MinProps):
-                    return TRUE if payload.count == 1 else self._min_props(payload.count - 1)
+                    return TRUE if payload.count == 1 else self.table.atom(MinProps(payload.count - 1))
                 assert isinstance(payload, All)
                 mask = self.mask[atom]
                 if not mask >> c & 1:
                     return atom
-                now = TRUE if payload.value == TRUE else self.table.atom(Member(payload.value))
-                now = FALSE if payload.value == FALSE else now
-                return self.table.conj((now, atom if mask & rest else TRUE))
+                return self.table.conj((self.this_value(payload.value), atom if mask & rest else TRUE))
 
             known = self._derived[key] = self.table.substitute(formula, value_of)
         return known
-
-    def _min_props(self, count: int) -> int:
-        atom = self.table.atom(MinProps(count))
-        self._atoms.setdefault(atom, MinProps(count))
-        return atom
-
-    def _payload(self, atom: int) -> object:
-        payload = self._atoms.get(atom)
-        return self.table.payload(atom) if payload is None else payload
-
-    def watched_values(self, derivatives: tuple[int, ...]) -> tuple[int, ...]:
-        """Value formulas on whose truth for this member the derivatives depend."""
-        atoms = {a for f in derivatives for a in self.table.atoms(f)}
-        return tuple(sorted(p.value for a in atoms if isinstance(p := self._payload(a), Member)))
-
-    def after_value(self, derivative: int, truth: dict[int, bool], place: int) -> int:
-        """The residual after a member, once it is known which of `watched_values` hold of its value."""
-
-        def value_of(atom: int) -> int:
-            payload = self._payload(atom)
-            return (TRUE if truth[payload.value] else FALSE) if isinstance(payload, Member) else atom
-
-        return self.normal(self.table.substitute(derivative, value_of), place)
 
     def asked_of(self, residual: int, place: int, c: int) -> int:
         """The strongest value formula for a next member of class ``c`` that leaves the rest possible; FALSE if none."""
         key = (residual, place, c)
         known = self._asked.get(key)
         if known is None:
-            known = self._asked[key] = self._ask(residual, place, c)
+            static = self.static[c]
+            if not self.emptiness.satisfiable(static):
+                known = FALSE
+            elif residual == TRUE:
+                known = static
+            else:
+                after = self.after(place, c)
+                known = self.strongest(self.normal(self.derivative(residual, place, c), after), static, after)
+            self._asked[key] = known
         return known
 
-    def _ask(self, residual: int, place: int, c: int) -> int:
-        static, table = self.static[c], self.table
-        if not self.emptiness.satisfiable(static):
-            return FALSE
-        if residual == TRUE:
-            return static
-        after = self.after(place, c)
-        derivative = self.normal(self.derivative(residual, place, c), after)
-        found: list[frozenset[int]] = []
-        for cube in self._cubes(derivative, after, static, found):
-            value_literals = frozenset(
-                p.value if sign else table.negate(p.value)
-                for atom, sign in cube.items()
-                if isinstance(p := self._payload(atom), Member)
-            )
-            if any(known <= value_literals for known in found):
-                continue
-            if self.emptiness.satisfiable(table.conj((static, *value_literals))) and self._possible(cube, after):
-                found.append(value_literals)
-                if not value_literals:
-                    break
-                if len(found) > MAX_OUTCOME_CUBES:
-                    raise LimitExceeded("alternatives of one member", MAX_OUTCOME_CUBES, len(found))
-        return table.conj((static, table.disj(map(table.conj, found))))
-
-    def feasible(self, residual: int, place: int) -> bool:
-        """Whether an object with this residual can be completed from this place."""
-        if residual == FALSE:
-            return False
-        key = (residual, place)
-        known = self._feasible.get(key)
-        if known is None:
-            known = any(self._possible(cube, place) for cube in self._cubes(residual, place, TRUE, []))
-            if known or not self.emptiness.leaning:
-                self._feasible[key] = known
-        return known
-
-    def _cubes(self, formula: int, place: int, static: int, found: list[frozenset[int]]) -> Iterator[Cube]:
-        return cubes(self.table, formula, lambda cube: self._decide(cube, place, static, found))
-
-    def _decide(self, cube: Cube, place: int, static: int, found: list[frozenset[int]]) -> Callable[[int], int] | None:
-        """What literals imply: None if they contradict each other, else the value of other atoms where it is clear."""
+    def _implied(self, cube: Cube, place: int) -> Callable[[int], int] | None:
+        """See `Shape`. What is known of a member: ``value[c]``, if there is one of class c; ``needs[c]``, of one there has to be."""
         table, emptiness = self.table, self.emptiness
         available = self.available(place)
-        here, present = [], self.missing(place)
+        present = self.missing(place)
         limits: dict[int, list[int]] = {}
         needs: dict[int, list[int]] = {}
         for atom, sign in cube.items():
-            payload = self._payload(atom)
-            if isinstance(payload, Member):
-                here.append(payload.value if sign else table.negate(payload.value))
-            elif isinstance(payload, All):
-                mask = self.mask[atom] & available
-                if sign:
-                    for c in _bits(mask):
-                        limits.setdefault(c, []).append(payload.value)
-                elif mask and mask & (mask - 1) == 0 and mask < 1 << self.keys.n_names:
-                    present |= mask
-                    needs.setdefault(mask.bit_length() - 1, []).append(table.negate(payload.value))
-        if here:
-            literals = frozenset(here)
-            if any(known <= literals for known in found):
-                return None  # this cube would add nothing to what was found
-            if not emptiness.satisfiable(table.conj((static, *here))):
-                return None
+            payload = table.payload(atom)
+            if not isinstance(payload, All):
+                continue
+            mask = self.mask[atom] & available
+            if sign:
+                for c in _bits(mask):
+                    limits.setdefault(c, []).append(payload.value)
+            elif self._is_declared_name(mask):
+                present |= mask
+                needs.setdefault(mask.bit_length() - 1, []).append(table.negate(payload.value))
         value = {c: table.conj((self.static[c], *limits.get(c, ()))) for c in {*limits, *needs}}
         for c in value:
             if present >> c & 1 and not emptiness.satisfiable(table.conj((value[c], *needs.get(c, ())))):
                 return None
-        this_value = table.conj((static, *here))
 
-        def decided(atom: int) -> int:
-            payload = self._payload(atom)
-            if isinstance(payload, Member):
-                if not here:
-                    return atom
-                if emptiness.surely_empty(table.conj((this_value, table.negate(payload.value)))):
-                    return TRUE
-                return FALSE if emptiness.surely_empty(table.conj((this_value, payload.value))) else atom
+        def implied(atom: int) -> int:
+            payload = table.payload(atom)
             if not isinstance(payload, All):
                 return atom
             mask = self.mask[atom] & available
             if not any(mask >> c & 1 for c in value):
                 return atom
-            single = mask & (mask - 1) == 0
             negated = table.negate(payload.value)
             if all(emptiness.surely_empty(table.conj((value.get(c, self.static[c]), negated))) for c in _bits(mask)):
                 return TRUE
             c = mask.bit_length() - 1
-            if single and present & mask:
+            if mask & (mask - 1) == 0 and present & mask:
                 whole = table.conj((value.get(c, self.static[c]), *needs.get(c, ()), payload.value))
                 if emptiness.surely_empty(whole):
                     return FALSE
             return atom
 
-        return decided
+        return implied
 
     # ── can all of these literals hold at once? ──────────────────────────────────────────────────────────────────────
 
     def _possible(self, cube: Cube, place: int) -> bool:
-        """Whether members can still come that make every literal true."""
+        """See `Shape`: what declared names must have is put together, then a member is searched for each other wish."""
         table, satisfiable = self.table, self.emptiness.satisfiable
         available, n = self.available(place), self.keys.n_names
         limits: dict[int, list[int]] = {}
         wanted: list[tuple[int, int]] = []
         least, most = 0, None
         for atom, sign in cube.items():
-            payload = self._payload(atom)
+            payload = self.table.payload(atom)
             if isinstance(payload, MinProps):
                 if sign:
                     least = max(least, payload.count)
@@ -360,7 +294,7 @@ class ObjectShape:
         members = {c: value(c) for c in _bits(self.missing(place))}
         several = []
         for mask, what in wanted:
-            if mask and mask & (mask - 1) == 0 and mask < 1 << n:
+            if self._is_declared_name(mask):
                 c = mask.bit_length() - 1
                 members[c] = table.conj((members.get(c, value(c)), what))
             else:
@@ -421,7 +355,9 @@ class ObjectShape:
                 if size is None:
                     return True
                 reach += size
-        return reach >= least  # keys of finite classes that ``extra`` uses may be counted twice; see `room_in`
+        return (
+            reach >= least
+        )  # keys of a finite class that ``extra`` uses may be counted twice; `SchemaMachine` sees it when it is used up
 
 
 def _bits(mask: int) -> Iterator[int]:

@@ -13,27 +13,14 @@ from typing import TYPE_CHECKING
 
 from fsmc.compiler.schema.arrays import ArrayShape
 from fsmc.compiler.schema.objects import ObjectShape
+from fsmc.compiler.schema.outcomes import Truth
 from fsmc.compiler.schema.source import parse_json
 
 if TYPE_CHECKING:
-    from fsmc.compiler.schema.machine import CountedComponent, SchemaMachine
+    from fsmc.compiler.schema.machine import SchemaMachine
 
 Edges = dict[int, int]
 """Byte → code of the edge (see `LazyRSM`)."""
-
-Truth = tuple[bool, ...]
-Reading = tuple["bool | tuple[int, bool]", ...]
-"""For each thing the caller watches: a constant, or (index into the component's outcome vector, sign)."""
-
-
-def read(reading: Reading, vector: Truth) -> Truth:
-    """The truth of what the caller watches, from a component's outcome.
-
-    >>> read((True, (0, False)), (False,))
-    (True, True)
-    """
-    return tuple(r if isinstance(r, bool) else vector[r[0]] == r[1] for r in reading)
-
 
 # ── the whole text ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -340,20 +327,6 @@ class ItemNext:
         return ItemNext(
             replace(self.a, seen=self.a.seen | {m.keywords.const(parse_json(text.decode()))}, pending=False)
         )
-
-
-# ── strings of bounded length ────────────────────────────────────────────────────────────────────────────────────────
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class CountedBlock:
-    """The states of a counted string for `counted.BLOCK` counts from ``first`` on; they are built together."""
-
-    component: CountedComponent
-    first: int
-
-    def build(self, m: SchemaMachine) -> None:
-        self.component.build(m, self.first)
 
 
 Position = (
