@@ -39,6 +39,11 @@ class OutcomeDFA:
         ):
             object.__setattr__(self, name, frozen_array(name, getattr(self, name), dtype, shape))
 
+    @classmethod
+    def of(cls, dfa: DFA) -> OutcomeDFA:
+        """The texts of a plain DFA, with one outcome of which there is nothing to say."""
+        return cls(dfa.byte_class, dfa.delta, np.where(dfa.accepting, 0, -1).astype(np.int32), dfa.start, ((),))
+
     @property
     def n_states(self) -> int:
         """Number of states, DEAD included."""
