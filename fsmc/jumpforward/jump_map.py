@@ -128,7 +128,7 @@ class JumpForwardMap:
         machine, (state, stack) = self.machine, configuration
         if not 0 <= state < machine.n_states:
             raise MachineError(f"state {state} does not exist; there are {machine.n_states} states")
-        if stack and not 0 <= min(stack) <= max(frame & ~RECORDED for frame in stack) < machine.n_frames:
+        if not all(0 <= frame & ~RECORDED < machine.n_frames for frame in stack):
             raise MachineError(f"frames {stack} name one that does not exist; there are {machine.n_frames} frames")
         node = EMPTY_STACK
         for frame in stack:

@@ -53,7 +53,10 @@ class Builder(Protocol):
         """Call ``set_return`` for the frame and the outcome."""
 
     def record(self, state: int, text: bytes) -> int:
-        """The state to go on in, given the text that was read between a recorded call and its return to ``state``."""
+        """The state to go on in, given the text that was read between a recorded call and its return to ``state``.
+
+        0 where it may not have been this text: the byte that ended it is then refused.
+        """
 
 
 class LazyRSM(RecursiveMachine):
@@ -80,7 +83,7 @@ class LazyRSM(RecursiveMachine):
             returns=return_table(np.empty(0, np.int64), np.empty(0, np.int64)),
             loops=np.zeros(64, np.int64),
         )
-        own.states[DEAD, 0] = 0  # one column of 0: nothing leads on
+        own.states[DEAD, 0] = 0  # the row of the one class of the first map: nothing leads on
         self._own = own
         self._published = Tables(*(read_only(array) for array in own))
         self._n_edges, self._n_states, self._n_returns = 1, 1, 0
@@ -89,7 +92,7 @@ class LazyRSM(RecursiveMachine):
         self._frame_keys: list[Any] = []
         self._frame_of: dict[Hashable, int] = {}
         self._action_of: dict[tuple[int, int, int], int] = {}
-        self._map_of: dict[bytes, int] = {}
+        self._map_of: dict[bytes, int] = {bytes(256): 0}
 
     @property
     def tables(self) -> Tables:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from fsmc.compiler.automata.dfa import Array
+from fsmc.compiler.automata.dfa import DEAD, Array
 from fsmc.compiler.automata.recursion import RecursiveMachine
 from fsmc.compiler.automata.rsm import RSM
 from fsmc.compiler.automata.tables import CALL, EXIT, RECORDED, UNKNOWN
@@ -119,7 +119,7 @@ def advance(
 ) -> tuple[int, int, Recording, int]:
     """Run ``machine`` over ``data`` (uint8): (state, stack, recording, bytes consumed).
 
-    Stops before the first byte that is not allowed.
+    Stops before the first byte that is not allowed; the state is DEAD if that is so because of what a recorded call read.
     """
     if isinstance(machine, RSM) and machine.is_regular:
         state, n = _advance_regular(machine.delta, machine.byte_class, state, data)
@@ -150,6 +150,8 @@ def advance(
         else:
             state = machine.record(state, text[starts[-1] :])
             starts = starts[:-1]
+            if state == DEAD:
+                return DEAD, EMPTY_STACK, NOTHING, n - number
 
 
 def jump_on_stack(
@@ -299,7 +301,7 @@ def _advance(
     """Run over ``data[n:]``: (why it stopped, state, stack, bytes consumed, what is missing: see `RecursiveMachine.build`).
 
     Stops after a byte that makes a recorded call, and when a recorded call has returned: after the byte if the exit
-    consumed it, before it otherwise.
+    consumed it (the last number is 1), before it otherwise.
     """
     while n < len(data):
         status, q, top, frame, number = _step(
@@ -316,7 +318,7 @@ def _advance(
         state, stack = q, top
         n += number if status == ENDED else 1
         if status != DONE:
-            return status, state, stack, n, 0, 0
+            return status, state, stack, n, 0, number
     return DONE, state, stack, n, 0, 0
 
 
