@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
 
 class FsmcError(Exception):
     """Base of every error that fsmc raises on purpose.
@@ -36,6 +40,7 @@ class PatternSyntaxError(FsmcError, ValueError):
             shift = max(0, len(rest) - 40)
             line, rest = ("…" + line[shift + 1 : shift + 100]) if shift else line[:100], rest[shift:]
             width = min(width, 60)
+        line = _SURROGATE.sub("\ufffd", line)  # or the message could not be printed
         text = f"{self.message}, {where}\n  {line}\n  {' ' * len(rest)}{'^' * width}"
         return f"{text}\n  {self.hint}" if self.hint else text
 

@@ -1,6 +1,6 @@
 """The one file that names every stage: a GrammarCompiler turns a description into a CompiledGrammar.
 
-    pattern ──parse_regex──► Expr ──thompson──► NFA ──determinize──► DFA ──minimize──► DFA ──from_dfa──► RSM ──► masks
+pattern ──parse_regex──► Expr ──thompson──► NFA ──determinize──► DFA ──minimize──► DFA ──from_dfa──► RSM ──► masks
 """
 
 from __future__ import annotations
@@ -295,6 +295,8 @@ class GrammarCompiler:
         indent: int | None = None,
         property_order: Literal["schema", "any"] = "schema",
     ) -> None:
+        if not isinstance(vocab, Vocabulary):
+            raise TypeError(f"vocab must be a Vocabulary, not {type(vocab).__name__} (see Vocabulary.from_huggingface)")
         self.vocab = vocab
         self._layout: dict[str, Any] = {
             "whitespace": whitespace,
@@ -319,6 +321,8 @@ class GrammarCompiler:
         >>> fsmc.GrammarCompiler(vocab, cache_dir=None).compile_regex("a{2,3}").machine.matches(b"aaa")
         True
         """
+        if not isinstance(pattern, str):
+            raise TypeError(f"a pattern is a str, not {type(pattern).__name__}")
         key = self._key("regex", pattern, flavor, int(flags))
         cached = self._from_cache(key)
         if cached is not None:

@@ -1,15 +1,13 @@
 """A schema as a document: drafts, identifiers, references, and the check that each keyword has a value of its type.
 
-Pointers into the document at hand are followed here; every other reference goes through the ``referencing`` library, the
-registry that the caller gives, and the official meta-schemas. Nothing is fetched. A *node* is a subschema at a place, as
-an integer: equal nodes are the same subschema read in the same `Context`.
+A *node* is a subschema at a place, as an integer: equal nodes are the same subschema read in the same `Context`. What
+references name is found in references.py.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from typing import Any
-from urllib.parse import unquote, urldefrag, urljoin
 
 import referencing
 import referencing.exceptions
@@ -28,7 +26,6 @@ from fsmc.compiler.schema.checks import (
     DYNAMIC,
     IN_PLACE,
     ITEMS,
-    KEYWORDS,
     NAMED,
     NOTHING,
     REFERENCE,
@@ -37,34 +34,16 @@ from fsmc.compiler.schema.checks import (
     SCHEMA,
     SCHEMAS,
 )
+from fsmc.compiler.schema.references import Place, References
 from fsmc.compiler.schema.resources import (
-    RECURSIVE,
     Context,
-    Resource,
-    Scope,
     Trail,
-    declared_draft,
-    dynamic_anchors,
-    identifier,
-    kind_below,
-    official_uri,
     pointer_text,
-    step_into,
 )
 from fsmc.compiler.schema.source import MAX_DEPTH, json_type, parse_json, shown
-from fsmc.compiler.schema.strings import pattern_expr
+from fsmc.compiler.schema.string_machines import pattern_expr
 
 MAX_NODES = 1_000_000
-
-SPECIFICATIONS = {
-    4: referencing.jsonschema.DRAFT4,
-    6: referencing.jsonschema.DRAFT6,
-    7: referencing.jsonschema.DRAFT7,
-    2019: referencing.jsonschema.DRAFT201909,
-    2020: referencing.jsonschema.DRAFT202012,
-}
-
-_Place = tuple[Any, Context, Trail]
 
 
 class SchemaDocument:
@@ -118,33 +97,21 @@ class SchemaDocument:
         except _DynamicReference:
             self._start(dynamic=True)
             self._check_all()
-        self.root = self._enter(self._schema, self._first, "")
+        self.root = self._enter(self._schema, self._references.first, "")
         self._check_cycles()
 
     def _start(self, dynamic: bool) -> None:
         """Begin afresh. Dynamic anchors are looked for, and scopes kept apart, only where a reference needs them."""
         self._dynamic = dynamic
-        self._registry: referencing.Registry[Any] | None = None
+        self._references = References(self._schema, self._draft, self._given_registry, dynamic=dynamic)
         self._values: list[Any] = []
         self._contexts: list[Context] = []
         self._trails: list[Trail] = []
         self._children: dict[tuple[int, tuple[str | int, ...]], int] = {}
-        self._resources: dict[tuple[int, str], Resource] = {}
-        self._known_contexts: dict[tuple[Resource, int, Scope], Context] = {}
-        self._referred: list[_Place] = []
+        self._referred: list[Place] = []
         self._noted: list[tuple[Trail, str, Any]] = []
-        schema, draft = self._schema, self._draft
-        uri = None
-        if isinstance(schema, dict):
-            draft = declared_draft(schema, draft, "")
-            uri = identifier(schema, draft)
-        self._first = self._context_in(self._resource(schema, urldefrag(uri or "")[0], draft, ""), draft, ())
 
     # ── nodes ────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-    def nodes(self) -> range:
-        """All nodes met so far."""
-        return range(len(self._values))
 
     def value(self, node: int) -> Any:
         """The subschema itself: a dict or a bool."""
@@ -180,11 +147,13 @@ class SchemaDocument:
 
     def resolve(self, node: int, reference: str) -> int:
         """The subschema that a reference in ``node`` names."""
-        return self._enter(*self._target(reference, self._contexts[node], (self._trails[node], "$ref")))
+        return self._enter(*self._references.target(reference, self._contexts[node], (self._trails[node], "$ref")))
 
     def resolve_dynamic(self, node: int) -> int:
         """The subschema that the ``$dynamicRef`` or ``$recursiveRef`` of ``node`` names, given how we got here."""
-        return self._enter(*self._dynamic_target(self._values[node], self._contexts[node], self._trails[node]))
+        return self._enter(
+            *self._references.dynamic_target(self._values[node], self._contexts[node], self._trails[node])
+        )
 
     def in_place(self, node: int) -> list[int]:
         """The subschemas that a subschema applies to the same value, whether they have to hold or are only asked."""
@@ -215,7 +184,7 @@ class SchemaDocument:
     def _enter(self, value: Any, context: Context, trail: Trail) -> int:
         """The node of a value met on the way."""
         if isinstance(value, dict) and ("$id" in value or "id" in value or "$schema" in value):
-            context = self._context_of(value, context, trail)
+            context = self._references.context_of(value, context, trail)
         known = context.nodes.get(id(value))
         if known is None:
             known = context.nodes[id(value)] = len(self._values)
@@ -228,141 +197,9 @@ class SchemaDocument:
         """(pointer of the subschema, keyword, value) of each ``format`` and ``uniqueItems``, for notes on what is not checked."""
         return ((pointer_text(trail), name, value) for trail, name, value in self._noted)
 
-    # ── contexts ─────────────────────────────────────────────────────────────────────────────────────────────────────
-
-    def _context_of(self, value: dict[str, Any], context: Context, trail: Trail) -> Context:
-        """The context inside a subschema, as its own identifier and ``$schema`` set it."""
-        if value is context.resource.root:
-            return context
-        draft = declared_draft(value, context.draft, trail)
-        uri = identifier(value, draft)
-        if uri is not None:
-            uri = urldefrag(urljoin(context.resource.uri, uri))[0]
-            return self._context_in(self._resource(value, uri, draft, trail), draft, context.scope)
-        return context if draft == context.draft else self._context_in(context.resource, draft, context.scope)
-
-    def _resource(self, root: Any, uri: str, draft: int, trail: Trail) -> Resource:
-        key = (id(root), uri)
-        known = self._resources.get(key)
-        if known is None:
-            dynamic = dynamic_anchors(root, draft) if self._dynamic else {}
-            known = self._resources[key] = Resource(root, uri, draft, trail, dynamic)
-        return known
-
-    def _context_in(self, resource: Resource, draft: int, scope: Scope) -> Context:
-        """The context of a resource entered from a dynamic scope."""
-        if resource.dynamic:
-            declared = dict(scope)
-            new = [(name, resource) for name in resource.dynamic if name not in declared]
-            scope = tuple(sorted([*scope, *new], key=lambda entry: entry[0]))
-        key = (resource, draft, scope)
-        known = self._known_contexts.get(key)
-        if known is None:
-            known = self._known_contexts[key] = Context(resource, draft, scope, KEYWORDS[draft])
-        return known
-
-    # ── references ───────────────────────────────────────────────────────────────────────────────────────────────────
-
-    def _target(self, reference: str, context: Context, trail: Trail) -> _Place:
-        """What a reference names. ``trail``: of its keyword, for errors."""
-        known = context.targets.get(reference)
-        if known is None:
-            resource = context.resource
-            uri, fragment = resource.uri, reference[1:]
-            if not reference.startswith("#"):
-                uri, fragment = urldefrag(urljoin(resource.uri, reference))
-            inside, anchored = context, None
-            if uri != resource.uri or (fragment and not fragment.startswith("/")):
-                inside, anchored = self._look_up(uri, fragment, reference, context, trail)
-            if anchored is None:
-                known = self._at_pointer(unquote(fragment), inside, reference, trail)
-            else:
-                known = (anchored, inside, f"{inside.resource.uri}#{fragment}")
-            if not isinstance(known[0], (dict, bool)):
-                found = json_type(known[0])
-                raise SchemaError(f"{reference!r} names {found}, which is not a schema", pointer_text(trail), trail[-1])
-            context.targets[reference] = known
-        return known
-
-    def _at_pointer(self, pointer: str, context: Context, reference: str, where: Trail) -> _Place:
-        """Follow a JSON pointer from the root of a resource, entering the resources embedded on the way."""
-        value, trail = context.resource.root, context.resource.trail
-        below: int | None = SCHEMA  # what ``value`` is: a subschema, or an array or object of them; None: unknown
-        for raw in pointer.split("/")[1:]:
-            if below == SCHEMA and isinstance(value, dict):
-                context = self._context_of(value, context, trail)
-            step = raw.replace("~1", "/").replace("~0", "~")
-            inner, step_taken = step_into(value, step, reference, where)
-            if below == SCHEMA and isinstance(value, dict):
-                kind = kind_below(step, context.draft)
-                if kind == ITEMS:
-                    kind = SCHEMAS if isinstance(inner, list) else SCHEMA
-                below = None if kind in (NOTHING, REFERENCE, DYNAMIC, REGEX) else kind
-            else:
-                below = SCHEMA if below in (SCHEMAS, NAMED, REGEXES, DEPENDENCIES) else None
-            value, trail = inner, (trail, step_taken)
-        return value, context, trail
-
-    def _look_up(self, uri: str, fragment: str, reference: str, context: Context, where: Trail) -> tuple[Context, Any]:
-        """The context of the resource that a URI names; with a plain-name fragment also the subschema that it names."""
-        try:
-            retrieved = self._retrieve(uri)
-            contents = retrieved.value.contents
-            anchored = None
-            if fragment and not fragment.startswith("/"):
-                anchor = retrieved.registry.anchor(official_uri(uri), fragment).value
-                anchored = anchor.resource.contents
-        except (LookupError, referencing.exceptions.Unresolvable, ValueError, AttributeError, TypeError) as error:
-            raise SchemaError(
-                f"cannot resolve {reference!r}: there is no such place in the schema or the registry "
-                "(documents are never fetched; give a registry)",
-                pointer_text(where),
-                where[-1],
-            ) from error
-        draft = declared_draft(contents, context.draft, where) if isinstance(contents, dict) else context.draft
-        resource = self._resource(contents, uri, draft, f"{uri}#")
-        return self._context_in(resource, draft, context.scope), anchored
-
     def foreign_documents(self) -> dict[str, tuple[int, Any]]:
         """URI → (draft, contents) of what references named in the given registry: with it the schema stands alone."""
-        if self._given_registry is None:
-            return {}
-        own = self._with_root(referencing.jsonschema.EMPTY_REGISTRY).crawl()
-        found = {}
-        for (_, uri), resource in self._resources.items():
-            looked_up = resource.trail == f"{uri}#" and not _is_official(uri)
-            if looked_up and uri not in own:
-                found[uri] = (resource.draft, resource.root)
-        return found
-
-    def _with_root(self, registry: referencing.Registry[Any]) -> referencing.Registry[Any]:
-        root = self._first.resource
-        return registry.with_resource(root.uri, SPECIFICATIONS[self._first.draft].create_resource(root.root))
-
-    def _retrieve(self, uri: str) -> Any:
-        if self._registry is None:
-            known = referencing.jsonschema.EMPTY_REGISTRY if self._given_registry is None else self._given_registry
-            self._registry = self._with_root(known)
-        if "json-schema.org/" in uri:
-            from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped]
-
-            official = official_uri(uri)
-            if official in REGISTRY:
-                return REGISTRY.get_or_retrieve(official)
-        retrieved = self._registry.get_or_retrieve(uri)
-        self._registry = retrieved.registry
-        return retrieved
-
-    def _dynamic_target(self, schema: dict[str, Any], context: Context, trail: Trail) -> _Place:
-        reference = schema["$dynamicRef"] if context.draft >= 2020 else "#"
-        place = self._target(reference, context, (trail, "$dynamicRef" if context.draft >= 2020 else "$recursiveRef"))
-        name = RECURSIVE if context.draft == 2019 else urldefrag(reference)[1]
-        if place[1].resource.dynamic.get(name) is place[0]:
-            outermost = dict(context.scope).get(name)
-            if outermost is not None:
-                inside = self._context_in(outermost, outermost.draft, context.scope)
-                return outermost.dynamic[name], inside, f"{outermost.uri}#{name}"
-        return place
+        return self._references.foreign_documents()
 
     # ── checking ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -372,7 +209,7 @@ class SchemaDocument:
         Subschemas first and what references name after, so that a wrong value is reported where it stands rather than
         as a reference that cannot be resolved.
         """
-        queue: list[tuple[Any, Context, Trail, int]] = [(self._schema, self._first, "", 1)]
+        queue: list[tuple[Any, Context, Trail, int]] = [(self._schema, self._references.first, "", 1)]
         references: list[tuple[dict[str, Any], Context, Trail, str]] = []
         at = 0
         while at < len(queue):
@@ -380,9 +217,9 @@ class SchemaDocument:
             at = len(queue)
             for schema, context, trail, keyword in references:
                 if keyword == "$ref":
-                    place = self._target(schema[keyword], context, (trail, keyword))
+                    place = self._references.target(schema[keyword], context, (trail, keyword))
                 elif self._dynamic:
-                    place = self._dynamic_target(schema, context, trail)
+                    place = self._references.dynamic_target(schema, context, trail)
                 else:
                     raise _DynamicReference
                 queue.append((*place, 1))
@@ -408,7 +245,7 @@ class SchemaDocument:
                     f"a schema is an object or a boolean, not {json_type(value)}", pointer_text(trail), ""
                 )
             if "$id" in value or "id" in value or "$schema" in value:
-                context = self._context_of(value, context, trail)
+                context = self._references.context_of(value, context, trail)
             if id(value) in context.checked:
                 continue
             context.checked.add(id(value))
@@ -473,15 +310,6 @@ class SchemaDocument:
                     finished.add(node)
                     del open_[node]
         self._referred.clear()
-
-
-def _is_official(uri: str) -> bool:
-    """Whether a URI names a meta-schema, which is always at hand."""
-    if "json-schema.org/" not in uri:
-        return False
-    from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped]
-
-    return official_uri(uri) in REGISTRY
 
 
 def _check_regex(pattern: str, trail: Trail, keyword: str) -> None:

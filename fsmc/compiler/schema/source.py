@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from fsmc.compiler.errors import LimitExceeded, SchemaError
@@ -46,13 +46,20 @@ def parse_json(text: str, max_depth: int = MAX_DEPTH) -> Any:
     [Decimal('1.10'), Decimal('1E+400')]
     """
     try:
-        return json.loads(text, parse_float=Decimal, parse_constant=_no_constant, object_pairs_hook=_members)
+        return json.loads(text, parse_float=_decimal, parse_constant=_no_constant, object_pairs_hook=_members)
     except RecursionError as error:
         raise LimitExceeded("max_depth", max_depth, _depth(text, max_depth), "the text nests too deeply") from error
     except ValueError as error:
         if isinstance(error, SchemaError):
             raise
         raise SchemaError(f"not JSON: {error}", "", "") from error
+
+
+def _decimal(digits: str) -> Decimal:
+    try:
+        return Decimal(digits)
+    except InvalidOperation as error:  # an exponent beyond the decimal module's
+        raise SchemaError(f"the number {digits[:20]}… is too large or too small", "", "") from error
 
 
 def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -95,6 +102,8 @@ def shown(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, (str, int, float, Decimal)):
+        if isinstance(value, int) and value.bit_length() > 200:  # Python refuses to print very large ones
+            return "a number of more than 60 digits"
         text = str(value) if isinstance(value, Decimal) else repr(value)
         return text if len(text) <= 40 else json_type(value)
     return json_type(value)
