@@ -10,8 +10,6 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import referencing
-import referencing.exceptions
-import referencing.jsonschema
 
 from fsmc.compiler.errors import (
     LimitExceeded,
@@ -35,11 +33,7 @@ from fsmc.compiler.schema.checks import (
     SCHEMAS,
 )
 from fsmc.compiler.schema.references import Place, References
-from fsmc.compiler.schema.resources import (
-    Context,
-    Trail,
-    pointer_text,
-)
+from fsmc.compiler.schema.resources import Context, Trail, pointer_text
 from fsmc.compiler.schema.source import MAX_DEPTH, json_type, parse_json, shown
 from fsmc.compiler.schema.string_machines import pattern_expr
 

@@ -15,7 +15,8 @@ from fsmc.compiler.schema.atoms import ARRAY, NUMBER, OBJECT, STRING, TYPES
 from fsmc.compiler.schema.formula import FALSE, TRUE, Formulas
 from fsmc.compiler.schema.keywords import Keywords
 from fsmc.compiler.schema.numbers import number_count, number_satisfiable
-from fsmc.compiler.schema.strings import split_length, string_component, string_conceivable, string_satisfiable
+from fsmc.compiler.schema.string_emptiness import string_conceivable, string_satisfiable
+from fsmc.compiler.schema.strings import split_length, string_component
 
 MAX_OPEN = 30
 """Questions inside each other that are answered by recursion; what nests deeper is answered from the inside out."""

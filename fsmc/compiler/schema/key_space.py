@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import reduce
-from operator import and_, or_
 
 from fsmc.compiler.schema.atoms import StrEnum
 from fsmc.compiler.schema.formula import AND, ATOM, FALSE, NOT, OR, TRUE, Formulas
 from fsmc.compiler.schema.outcome_dfa import OutcomeDFA
-from fsmc.compiler.schema.strings import string_component, string_holds
+from fsmc.compiler.schema.string_machines import string_holds
+from fsmc.compiler.schema.strings import string_component
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,36 +116,6 @@ def _declared_mask(keys: int, index: dict[str, int], known: dict[int, int], tabl
         mask = once & ~twice
     known[keys] = mask
     return mask
-
-
-def _masks(names: tuple[str, ...], key_sets: Iterable[int], table: Formulas) -> dict[int, int]:
-    """Key set → bit mask of the names in it. An object of n members has n key sets of one name each: no n² questions."""
-    index = {name: i for i, name in enumerate(names)}
-    everything = (1 << len(names)) - 1
-    known = {TRUE: everything, FALSE: 0}
-
-    def mask(formula: int) -> int:
-        found = known.get(formula)
-        if found is None:
-            kind, parts = table.kind(formula), table.arguments(formula)
-            if kind == ATOM:
-                payload = table.payload(formula)
-                if isinstance(payload, StrEnum):
-                    found = sum(1 << index[name] for name in payload.values)
-                else:
-                    found = sum(1 << i for i, name in enumerate(names) if string_holds(formula, name, table))
-            elif kind == NOT:
-                found = everything ^ mask(parts[0])
-            elif kind == AND:
-                found = reduce(and_, map(mask, parts))
-            elif kind == OR:
-                found = reduce(or_, map(mask, parts))
-            else:
-                found = sum(1 << i for i, name in enumerate(names) if string_holds(formula, name, table))
-            known[formula] = found
-        return found
-
-    return {keys: mask(keys) for keys in key_sets}
 
 
 def enumerated_names(key_sets: Iterable[int], table: Formulas) -> Iterable[str]:

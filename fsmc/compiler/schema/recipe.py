@@ -18,8 +18,9 @@ import referencing
 import referencing.jsonschema
 
 from fsmc.compiler.errors import SchemaError
-from fsmc.compiler.schema.document import SPECIFICATIONS, SchemaDocument
+from fsmc.compiler.schema.document import SchemaDocument
 from fsmc.compiler.schema.machine import SchemaMachine, TextOptions
+from fsmc.compiler.schema.references import SPECIFICATIONS
 from fsmc.compiler.schema.source import parse_json, schema_of
 
 
