@@ -395,7 +395,7 @@ class GrammarCompiler:
         seconds: dict[str, float] = {}
         recipe = SchemaRecipe(schema, TextOptions(**self._layout), draft, unique_items, registry)
         _timed(seconds, "schema", lambda: recipe.document)
-        machine = _timed(seconds, "machine", recipe.build).rsm
+        machine = _timed(seconds, "machine", recipe.build, self.max_seconds).rsm
         stats = CompileStats(0, 0, machine.n_states, 0, seconds)
         return CompiledGrammar(machine, self.vocab, kind="json_schema", source="", stats=stats, recipe=recipe)
 

@@ -294,6 +294,7 @@ class ArrayShape(Shape):
                 return False
             if next(steps) > MAX_SEARCH:
                 raise LimitExceeded("steps to place array items", MAX_SEARCH, MAX_SEARCH, "simplify contains and items")
+            table.clock.check()
             here = [i for i in open_ if wanted[i][0] <= index and (wanted[i][1] is None or index < (wanted[i][1] or 0))]
             distinct: dict[int, int] = {}  # equal wishes are interchangeable: of each keep the first
             for i in here:

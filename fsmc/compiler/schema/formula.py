@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
+from fsmc.compiler.schema.clock import Clock
+
 FALSE, TRUE = 0, 1
 CONSTANT, ATOM, NOT, AND, OR, ONE = range(6)
 
@@ -29,6 +31,8 @@ class Formulas:
     """
 
     def __init__(self) -> None:
+        self.clock = Clock()
+        self._n_made = 0
         self._nodes: list[tuple[int, Any]] = [(CONSTANT, False), (CONSTANT, True)]
         self._ids: dict[tuple[int, Any], int] = {node: i for i, node in enumerate(self._nodes)}
         self._negation: dict[int, int] = {FALSE: TRUE, TRUE: FALSE}
@@ -102,6 +106,7 @@ class Formulas:
         same ``value_of``."""
         memo = {} if memo is None else memo
         nodes = self._nodes
+        self._tick()
 
         def replaced(formula: int) -> int:
             kind, data = nodes[formula]
@@ -163,6 +168,12 @@ class Formulas:
         word = {AND: " and ", OR: " or ", ONE: " xor1 "}[kind]
         return f"({word.join(map(self.show, data))})"
 
+    def _tick(self) -> None:
+        """Look at the clock now and then: whatever takes long makes formulas."""
+        self._n_made += 1
+        if self._n_made % 64 == 0:
+            self.clock.check()
+
     def _intern(self, node: tuple[int, Any]) -> int:
         known = self._ids.get(node)
         if known is None:
@@ -171,6 +182,7 @@ class Formulas:
         return known
 
     def _nary(self, kind: int, formulas: Iterable[int], unit: int, zero: int) -> int:
+        self._tick()
         parts: set[int] = set()
         nodes = self._nodes
         for formula in formulas:

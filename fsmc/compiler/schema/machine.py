@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-
 from fsmc.compiler.automata.lazy_rsm import LazyRSM
 from fsmc.compiler.errors import EmptyLanguageError
 from fsmc.compiler.schema.arrays import ArrayShape
 from fsmc.compiler.schema.atoms import ARRAY, OBJECT, TYPES
+from fsmc.compiler.schema.clock import MAX_SECONDS, Clock
 from fsmc.compiler.schema.contradiction import contradiction
 from fsmc.compiler.schema.document import SchemaDocument
 from fsmc.compiler.schema.emptiness import Emptiness
@@ -76,10 +76,17 @@ class SchemaMachine:
     """Builds the machine of one schema; implements the builder protocol of `LazyRSM`."""
 
     def __init__(
-        self, document: SchemaDocument, options: TextOptions, *, ignore_unique_items: bool = False, **limits: Any
+        self,
+        document: SchemaDocument,
+        options: TextOptions,
+        *,
+        ignore_unique_items: bool = False,
+        max_seconds: float = MAX_SECONDS,
+        **limits: Any,
     ) -> None:
         self.options = options
         self.table = Formulas()
+        self.table.clock = Clock(max_seconds)
         self.keywords = Keywords(document, self.table, ignore_unique_items=ignore_unique_items)
         self.emptiness = Emptiness(self.keywords)
         self.emptiness.of_object = self._some_object
@@ -111,6 +118,7 @@ class SchemaMachine:
 
     def build_row(self, state: int) -> None:
         """Make the row of a state that was met for the first time."""
+        self.table.clock.restart()
         position: Position | CountedBlock = self.rsm.state_key(state)
         if isinstance(position, CountedBlock):
             position.build()
@@ -123,6 +131,7 @@ class SchemaMachine:
 
     def build_return(self, frame: int, outcome: int) -> None:
         """Find where a caller goes on after an outcome that was met for the first time."""
+        self.table.clock.restart()
         back, reading = self.rsm.frame_key(frame)
         if isinstance(back, AfterKey):
             target = back.resume_class(self, outcome)
@@ -132,6 +141,7 @@ class SchemaMachine:
 
     def record(self, state: int, text: bytes) -> int:
         """The state once it is known which text a recorded call has read."""
+        self.table.clock.restart()
         if state == 0:
             return 0
         return self.state(self.rsm.state_key(state).recorded(self, text))

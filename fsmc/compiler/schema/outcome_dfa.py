@@ -82,6 +82,15 @@ def joint_component(
 
     ``machine_of`` gives the DFA of each atom of the formulas. All run at once, as a product. Raises LimitExceeded if that
     has more than ``max_states`` states.
+
+    Words over a and b that hold an a, told apart by whether they hold a b:
+
+    >>> from fsmc.compiler.schema.format_machine import machine
+    >>> table = Formulas()
+    >>> a, b = table.atom(".*a.*"), table.atom(".*b.*")
+    >>> words = joint_component(machine("[ab]*"), lambda atom: machine(table.payload(atom)), a, [b], table)
+    >>> words.run(b"aa"), words.run(b"ab"), words.run(b"b")
+    ((False,), (True,), None)
     """
     joint = _Joint.of(universe, machine_of, (must, *watches), table, max_states)
     outcome_of = np.full(len(joint.combinations), -1, np.int32)
@@ -121,17 +130,30 @@ class _Joint:
         table: Formulas,
         max_states: int,
     ) -> _Joint:
-        machines = {a: machine_of(a) for f in formulas for a in table.atoms(f)}
+        machines: dict[int, DFA] = {}
+        for atom in set().union(*map(table.atoms, formulas)):
+            table.clock.check()
+            machines[atom] = machine_of(atom)
         order = sorted(machines, key=lambda a: machines[a].n_states)
         byte_class, delta, start = universe.byte_class, universe.delta, universe.start
         complete = universe.accepting
         combination = np.zeros(universe.n_states, np.int64)
         rows: list[tuple[bool, ...]] = [()]
         for atom in order:
+            table.clock.check()
             dfa = machines[atom]
             left = DFA(byte_class, delta, complete, start)
             byte_class, columns = joint_classes(left, dfa)
-            pairs, raw = explore(left, dfa, columns, np.array([[start, dfa.start]]), True, False, max_states=max_states)
+            pairs, raw = explore(
+                left,
+                dfa,
+                columns,
+                np.array([[start, dfa.start]]),
+                True,
+                False,
+                max_states=max_states,
+                max_seconds=table.clock.remaining,
+            )
             delta = np.zeros((len(raw) + 1, raw.shape[1]), np.int32)
             delta[1:] = raw + 1
             start = 1
