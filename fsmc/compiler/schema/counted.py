@@ -158,7 +158,18 @@ def _reach_lengths(pairs: Array, whole: Array, outcome: Array, reach: Array) -> 
 class CountedString:
     """The strings whose content ``content`` accepts and that have ``minimum`` to ``maximum`` characters (None: any more).
 
-    ``dfa`` is the machine over their JSON text, without the count.
+    ``dfa`` is the machine over their JSON text, without the count. Raises LimitExceeded where content and bound together
+    ask for too large a table of lengths.
+
+    Pairs of letters never make three characters, but four: between pairs, the count has to be even.
+
+    >>> from fsmc.compiler.schema.format_machine import machine
+    >>> pairs = OutcomeDFA.of(machine("(?:[a-z]{2})*"))
+    >>> CountedString(pairs, 3, 3).satisfiable
+    False
+    >>> four = CountedString(pairs, 4, 4)
+    >>> [bool(four.fits(count)[four.dfa.start]) for count in range(6)]
+    [True, False, True, False, True, False]
     """
 
     def __init__(self, content: OutcomeDFA, minimum: int, maximum: int | None) -> None:

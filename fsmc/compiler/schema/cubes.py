@@ -25,6 +25,20 @@ def cubes(table: Formulas, formula: int, decide: Decide, max_steps: int = MAX_ST
     """All cubes of ``formula`` that ``decide`` does not refute; together they cover it, and they may overlap.
 
     Raises LimitExceeded after ``max_steps`` splits.
+
+    Where a implies b, the second of these cubes need not mention b, and no cube of a and not b comes:
+
+    >>> table = Formulas()
+    >>> a, b, c = map(table.atom, "abc")
+    >>> def decide(cube):
+    ...     if cube.get(a) and not cube.get(b, True):
+    ...         return None
+    ...     return lambda atom: TRUE if atom == b and cube.get(a) else atom
+    >>> formula = table.conj([table.disj([a, c]), table.disj([b, table.negate(c)])])
+    >>> for cube in cubes(table, formula, decide):
+    ...     print({table.payload(atom): cube[atom] for atom in sorted(cube)})
+    {'a': True}
+    {'b': True, 'c': True}
     """
     stack: list[tuple[int, Cube]] = [(formula, {})]
     steps = 0

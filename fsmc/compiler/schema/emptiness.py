@@ -23,7 +23,25 @@ MAX_OPEN = 30
 
 
 class Emptiness:
-    """Satisfiability of value formulas. ``of_object`` and ``of_array`` answer for those types' own formulas."""
+    """Satisfiability of value formulas.
+
+    of_object, of_array: given a formula over that type's atoms, whether there is such an object or array; who builds those
+    sets them, and asks back about their members. All questions raise LimitExceeded where they are too hard.
+
+    A list that has to have a tail, which is such a list, has no end, and so there is none:
+
+    >>> from fsmc.compiler.schema.document import SchemaDocument
+    >>> from fsmc.compiler.schema.objects import ObjectShape
+    >>> def question(schema):
+    ...     document = SchemaDocument(schema)
+    ...     keywords = Keywords(document, Formulas())
+    ...     emptiness = Emptiness(keywords)
+    ...     emptiness.of_object = lambda f: ObjectShape(f, (), (), True, keywords.formulas, emptiness).satisfiable()
+    ...     return emptiness.satisfiable(keywords.schema(document.root))
+    >>> endless = {"type": "object", "properties": {"tail": {"$ref": "#"}}, "required": ["tail"]}
+    >>> question(endless), question({**endless, "required": []})
+    (False, True)
+    """
 
     def __init__(self, keywords: Keywords) -> None:
         self.keywords = keywords

@@ -18,6 +18,11 @@ def escape_json(content: OutcomeDFA) -> OutcomeDFA:
 
     Quote, backslash and control characters are escaped, by two bytes (``\n``) where there is such an escape, else as
     ``\u001f`` with lower-case digits; all others stand for themselves. Source: RFC 8259, section 7.
+
+    >>> from fsmc.compiler.schema.string_machines import trie
+    >>> text = escape_json(trie({'"': 0, "\n": 1}, (("quote",), ("line",))))
+    >>> text.run(rb"\""), text.run(rb"\n"), text.run(rb"\u000a")
+    (('quote',), ('line',), None)
     """
     n = content.n_states
     special = [*range(0x20), 0x22, 0x5C]

@@ -17,6 +17,16 @@ def key_machine(keys: KeySpace, allowed: int, seen: frozenset[str] = frozenset()
 
     A declared name that is not allowed is not accepted as an undeclared one either, nor is a key in ``seen``. States from
     which no allowed key can be reached are cut off.
+
+    >>> keys = KeySpace(("a", "b"), {}, None, (None,))  # two declared names, and one class (2) of all other keys
+    >>> dfa = key_machine(keys, allowed=0b101, seen=frozenset({"c"}))
+    >>> def class_of(key):
+    ...     state = dfa.start
+    ...     for byte in key:
+    ...         state = dfa.delta[state, dfa.byte_class[byte]]
+    ...     return int(dfa.outcome[state])
+    >>> [class_of(key) for key in (b"a", b"b", b"c", b"d")]
+    [0, -1, -1, 2]
     """
     n = keys.n_names
     others_allowed = allowed >> n

@@ -55,7 +55,20 @@ class KeySpace:
 
 
 def key_space(names: tuple[str, ...], key_sets: Iterable[int], table: Formulas) -> KeySpace:
-    """The classes that ``key_sets`` and the declared names make of all keys. ``names`` must hold every enumerated key."""
+    """The classes that ``key_sets`` and the declared names make of all keys. ``names`` must hold every enumerated key.
+
+    Raises LimitExceeded where the patterns' product is too large.
+
+    With "id" declared and one pattern there are three classes: "id", other keys that match, and keys that do not. The pattern
+    holds of the first two, bits 0 and 2 (or 1) of its mask.
+
+    >>> from fsmc.compiler.schema.atoms import Pattern
+    >>> table = Formulas()
+    >>> pattern = table.atom(Pattern("^i"))
+    >>> keys = key_space(("id",), [pattern], table)
+    >>> keys.n_classes, keys.mask_of[pattern] == 1 << 0 | 1 << keys.class_of("in"), keys.class_of("x") != keys.class_of("in")
+    (3, True, True)
+    """
     key_sets = sorted(set(key_sets))
     declared = frozenset(names)
     index = {name: i for i, name in enumerate(names)}

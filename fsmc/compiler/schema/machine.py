@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+
 from fsmc.compiler.automata.lazy_rsm import LazyRSM
 from fsmc.compiler.errors import EmptyLanguageError
 from fsmc.compiler.schema.arrays import ArrayShape
@@ -26,7 +27,6 @@ from fsmc.compiler.schema.member_order import MemberOrder
 from fsmc.compiler.schema.objects import ObjectShape
 from fsmc.compiler.schema.outcomes import Outcomes, Reading, Truth, read, what_to_watch
 from fsmc.compiler.schema.positions import (
-    AfterItem,
     AfterKey,
     AfterSpace,
     ArrayStart,
@@ -73,7 +73,19 @@ class TextOptions:
 
 
 class SchemaMachine:
-    """Builds the machine of one schema; implements the builder protocol of `LazyRSM`."""
+    """Builds the machine of one schema; implements the builder protocol of `LazyRSM`.
+
+    rsm: the machine. limits: of `LazyRSM`. ignore_unique_items: see `Keywords`. Raises EmptyLanguageError if no value is
+    valid, UnsupportedSchemaError with the JSON pointer, and LimitExceeded; the latter also when a text gets to what is too
+    large.
+
+    >>> document = SchemaDocument({"type": "array", "items": {"enum": [1, None]}, "minItems": 2})
+    >>> machine = SchemaMachine(document, TextOptions(whitespace="compact"))
+    >>> machine.rsm.n_states  # the rest is made when a text gets there
+    2
+    >>> machine.rsm.matches(b"[1,null,1]"), machine.rsm.matches(b"[1]")
+    (True, False)
+    """
 
     def __init__(
         self,
@@ -196,10 +208,7 @@ class SchemaMachine:
         return self.rsm.call(self._space, self._frame(AfterSpace(position), ()))
 
     def _frame(self, back: Return, reading: Reading) -> int:
-        records = (isinstance(back, AfterItem) and back.a.shape.tracks) or (
-            isinstance(back, AfterKey) and back.o.shape.tracks
-        )
-        return self.rsm.new_frame((back, reading), records)
+        return self.rsm.new_frame((back, reading), back.records)
 
     # ── values ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -256,10 +265,6 @@ class SchemaMachine:
     def _some_array(self, formula: int) -> bool:
         return self._array_shape(formula, ()).satisfiable()
 
-    def object_may_end(self, o: ObjectState) -> bool:
-        """Whether ``}`` may stand here."""
-        return not o.shape.missing(o.place) and o.shape.closed(o.residual)
-
     def key_code(self, o: ObjectState) -> int | None:
         """The code of a key's opening quote, None if no member may come."""
         if o in self._keys:
@@ -286,16 +291,4 @@ class SchemaMachine:
 
     def object_possible(self, o: ObjectState) -> bool:
         """Whether an object can go on or end here: never false but where a finite class of keys is used up."""
-        return not o.seen or self.object_may_end(o) or self.key_code(o) is not None
-
-    def array_may_end(self, a: ArrayState) -> bool:
-        """Whether ``]`` may stand here."""
-        return a.shape.may_end(a.place) and a.shape.closed(a.residual, a.place)
-
-    def array_outcome(self, a: ArrayState) -> Truth:
-        """The truth of what is watched if the array ends here."""
-        return tuple(a.shape.closed(w, a.place) for w in a.watches)
-
-    def item_possible(self, a: ArrayState) -> bool:
-        """Whether one more item may come."""
-        return self.emptiness.satisfiable(a.shape.asked_of(a.residual, a.place, a.seen))
+        return not o.seen or o.may_end or self.key_code(o) is not None

@@ -17,7 +17,16 @@ from fsmc.compiler.schema.keywords import Keywords
 
 
 class MemberOrder:
-    """Finds and merges the lists of the subschemas that a value formula applies in place."""
+    """Finds and merges the lists of the subschemas that a value formula applies in place.
+
+    >>> from fsmc.compiler.schema.document import SchemaDocument
+    >>> from fsmc.compiler.schema.formula import Formulas
+    >>> base = {"properties": {"id": {}, "name": {}}, "required": ["kind"]}
+    >>> document = SchemaDocument({"properties": {"name": {}, "age": {}}, "allOf": [base]})
+    >>> keywords = Keywords(document, Formulas())
+    >>> MemberOrder(keywords).of((keywords.schema(document.root),))
+    ('id', 'name', 'age', 'kind')
+    """
 
     def __init__(self, keywords: Keywords) -> None:
         self.keywords = keywords

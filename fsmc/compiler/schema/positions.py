@@ -3,11 +3,29 @@
 A *position* is what the machine remembers at one state; its ``edges`` say for each byte which code stands there. A
 *return* is what a caller remembers while a value, a key or white space is being read by another component, and says
 where to go on when its outcome is known. Both are built when first met.
+
+The life of ``{"a": 1}`` under ``{"properties": {"a": {"type": "integer"}}}``, white space apart:
+
+    Root            {   calls the component of objects and pushes AfterRoot
+    ObjectStart     "   calls a key machine and pushes AfterKey; } would exit
+                    a"  is read there, exits with the class of the key
+    AfterKey            goes on with
+    Colon           :
+    MemberValue     1   calls the component of integers (what the residual asks of this member) and pushes AfterMember;
+                        the component watches the formulas on which the residual depends
+                    }   is no digit: the number exits with their truth, and the byte is read again by the caller
+    AfterMember         derives the residual, goes on with
+    ObjectNext      }   exits with the truth of what is watched of the object
+    AfterRoot           goes on with
+    End                 nothing may follow, and the text may end
+
+Arrays go the same way: ArrayStart, Item, AfterItem, ItemNext.
 """
 
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -22,11 +40,41 @@ if TYPE_CHECKING:
 Edges = dict[int, int]
 """Byte → code of the edge (see `LazyRSM`)."""
 
+
+class Position(ABC):
+    """What the machine remembers at one state. Equal positions are the same state."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def edges(self, m: SchemaMachine) -> Edges:
+        """What each byte does here; a byte that is absent cannot be part of any accepted text."""
+
+    def recorded(self, m: SchemaMachine, text: bytes) -> Position:
+        """The position once it is known that the recorded call which led here has read ``text``."""
+        return self
+
+
+class Return(ABC):
+    """What a caller remembers during a call."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def resume(self, m: SchemaMachine, truth: Truth) -> int:
+        """The state to go on in, given the truth of what was watched; 0 if nothing may follow."""
+
+    @property
+    def records(self) -> bool:
+        """Whether it matters which text is read (see `LazyRSM` on recorded frames)."""
+        return False
+
+
 # ── the whole text ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True)
-class Root:
+class Root(Position):
     """Before the text's value."""
 
     must: int
@@ -36,7 +84,7 @@ class Root:
 
 
 @dataclass(frozen=True, slots=True)
-class AfterRoot:
+class AfterRoot(Return):
     """Return of the root's value."""
 
     def resume(self, m: SchemaMachine, truth: Truth) -> int:
@@ -44,7 +92,7 @@ class AfterRoot:
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class End(Position):
     """The text is complete."""
 
     def edges(self, m: SchemaMachine) -> Edges:
@@ -55,7 +103,7 @@ class End:
 
 
 @dataclass(frozen=True, slots=True)
-class Spaced:
+class Spaced(Position):
     """At ``position``, with white space allowed before it."""
 
     position: Position
@@ -68,11 +116,11 @@ class Spaced:
         return edges
 
     def recorded(self, m: SchemaMachine, text: bytes) -> Position:
-        return Spaced(self.position.recorded(m, text))  # type: ignore[union-attr]
+        return Spaced(self.position.recorded(m, text))
 
 
 @dataclass(frozen=True, slots=True)
-class AfterSpace:
+class AfterSpace(Return):
     """Return of white space."""
 
     position: Position
@@ -82,7 +130,7 @@ class AfterSpace:
 
 
 @dataclass(frozen=True, slots=True)
-class Fixed:
+class Fixed(Position):
     """Before ``position``, with the first ``left`` bytes of ``text`` still to come (a separator's, an indent's)."""
 
     position: Position
@@ -94,7 +142,7 @@ class Fixed:
 
 
 @dataclass(frozen=True, slots=True)
-class Closing:
+class Closing(Position):
     """Before the bracket that ends an object or array, on a line of its own."""
 
     bracket: int
@@ -123,17 +171,27 @@ class ObjectState:
     seen: frozenset[str] = frozenset()
     pending: bool = False
 
+    @property
+    def may_end(self) -> bool:
+        """Whether ``}`` may stand here."""
+        return not self.shape.missing(self.place) and self.shape.closed(self.residual)
+
+    @property
+    def outcome(self) -> Truth:
+        """The truth of what is watched if the object ends here."""
+        return tuple(map(self.shape.closed, self.watches))
+
 
 @dataclass(frozen=True, slots=True)
-class ObjectStart:
+class ObjectStart(Position):
     """After ``{``."""
 
     o: ObjectState
 
     def edges(self, m: SchemaMachine) -> Edges:
         edges: Edges = {}
-        if m.object_may_end(self.o):
-            edges[ord("}")] = m.exit(tuple(self.o.shape.closed(w) for w in self.o.watches))
+        if self.o.may_end:
+            edges[ord("}")] = m.exit(self.o.outcome)
         first = m.key_code(self.o)
         if first is not None:
             if m.options.indent is None:
@@ -144,7 +202,7 @@ class ObjectStart:
 
 
 @dataclass(frozen=True, slots=True)
-class ObjectKey:
+class ObjectKey(Position):
     """Before a key, after a comma."""
 
     o: ObjectState
@@ -155,19 +213,28 @@ class ObjectKey:
 
 
 @dataclass(frozen=True, slots=True)
-class AfterKey:
-    """Return of a key: its outcome is the class."""
+class AfterKey(Return):
+    """Return of a key: the number of its outcome is the class of the key."""
 
     o: ObjectState
 
+    @property
+    def records(self) -> bool:
+        """Where no undeclared key may come twice."""
+        return self.o.shape.tracks
+
+    def resume(self, m: SchemaMachine, truth: Truth) -> int:
+        raise AssertionError("a key has a class, not a truth")
+
     def resume_class(self, m: SchemaMachine, c: int) -> int:
+        """The state to go on in after a key of class ``c``."""
         if not self.o.shape.tracks or c < self.o.shape.keys.n_names:
             return m.gap(Colon(self.o, c))
         return 0 if self.o.pending else m.gap(Colon(replace(self.o, pending=True), c))
 
 
 @dataclass(frozen=True, slots=True)
-class Colon:
+class Colon(Position):
     """After a key of class ``c``."""
 
     o: ObjectState
@@ -183,7 +250,7 @@ class Colon:
 
 
 @dataclass(frozen=True, slots=True)
-class MemberValue:
+class MemberValue(Position):
     """Before a member's value."""
 
     o: ObjectState
@@ -197,6 +264,7 @@ class MemberValue:
         )
 
     def derivatives(self) -> tuple[int, ...]:
+        """Of the residual and of what is watched, in terms of this member's value and of the rest."""
         o, shape = self.o, self.o.shape
         return tuple(
             shape.normal(shape.derivative(f, o.place, self.c), shape.after(o.place, self.c))
@@ -205,7 +273,7 @@ class MemberValue:
 
 
 @dataclass(frozen=True, slots=True)
-class AfterMember:
+class AfterMember(Return):
     """Return of a member's value."""
 
     o: ObjectState
@@ -224,7 +292,7 @@ class AfterMember:
 
 
 @dataclass(frozen=True, slots=True)
-class ObjectNext:
+class ObjectNext(Position):
     """After a member."""
 
     o: ObjectState
@@ -233,8 +301,8 @@ class ObjectNext:
         edges: Edges = {}
         if m.key_code(self.o) is not None:
             edges[ord(",")] = m.gap(ObjectKey(self.o), before_key=True, depth=self.o.depth + 1)
-        if m.object_may_end(self.o):
-            end = m.exit(tuple(self.o.shape.closed(w) for w in self.o.watches))
+        if self.o.may_end:
+            end = m.exit(self.o.outcome)
             edges |= m.closing(ord("}"), end, self.o.depth)
         return edges
 
@@ -244,7 +312,7 @@ class ObjectNext:
 
 @dataclass(frozen=True, slots=True)
 class ArrayState:
-    """What an array has to remember; ``seen``: value formulas "equal to an item written", where items must differ."""
+    """What an array has to remember, as `ObjectState`. ``seen``: value formulas "equal to an item written", where items must differ."""
 
     shape: ArrayShape
     residual: int
@@ -254,9 +322,25 @@ class ArrayState:
     seen: frozenset[int] = frozenset()
     pending: bool = False
 
+    @property
+    def may_end(self) -> bool:
+        """Whether ``]`` may stand here."""
+        return self.shape.may_end(self.place) and self.shape.closed(self.residual, self.place)
+
+    @property
+    def outcome(self) -> Truth:
+        """The truth of what is watched if the array ends here."""
+        return tuple(self.shape.closed(watch, self.place) for watch in self.watches)
+
+    @property
+    def item_possible(self) -> bool:
+        """Whether one more item may come."""
+        asked = self.shape.asked_of(self.residual, self.place, self.seen)
+        return self.shape.emptiness.satisfiable(asked)
+
 
 @dataclass(frozen=True, slots=True)
-class ArrayStart:
+class ArrayStart(Position):
     """After ``[``."""
 
     a: ArrayState
@@ -265,15 +349,15 @@ class ArrayStart:
         edges: Edges = {}
         if m.options.indent is None:
             edges = Item(self.a).edges(m)
-        elif m.item_possible(self.a):
+        elif self.a.item_possible:
             edges = m.indented(Item(self.a), self.a.depth + 1)
-        if m.array_may_end(self.a):
-            edges = {**edges, ord("]"): m.exit(m.array_outcome(self.a))}
+        if self.a.may_end:
+            edges = {**edges, ord("]"): m.exit(self.a.outcome)}
         return edges
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class Item(Position):
     """Before an item."""
 
     a: ArrayState
@@ -284,17 +368,23 @@ class Item:
         return m.value_edges(shape.asked_of(a.residual, a.place, a.seen), watched, AfterItem(a, watched), a.depth + 1)
 
     def derivatives(self) -> tuple[int, ...]:
+        """Of the residual and of what is watched, in terms of this item's value and of the rest."""
         a, shape = self.a, self.a.shape
         after = shape.after(a.place)
         return tuple(shape.normal(shape.derivative(f, a.place, a.seen), after) for f in (a.residual, *a.watches))
 
 
 @dataclass(frozen=True, slots=True)
-class AfterItem:
+class AfterItem(Return):
     """Return of an item's value."""
 
     a: ArrayState
     watched: tuple[int, ...]
+
+    @property
+    def records(self) -> bool:
+        """Where the items have to differ."""
+        return self.a.shape.tracks
 
     def resume(self, m: SchemaMachine, truth: Truth) -> int:
         a, shape = self.a, self.a.shape
@@ -310,38 +400,20 @@ class AfterItem:
 
 
 @dataclass(frozen=True, slots=True)
-class ItemNext:
+class ItemNext(Position):
     """After an item."""
 
     a: ArrayState
 
     def edges(self, m: SchemaMachine) -> Edges:
         edges: Edges = {}
-        if m.item_possible(self.a):
+        if self.a.item_possible:
             edges[ord(",")] = m.gap(Item(self.a), before_key=True, depth=self.a.depth + 1)
-        if m.array_may_end(self.a):
-            edges |= m.closing(ord("]"), m.exit(m.array_outcome(self.a)), self.a.depth)
+        if self.a.may_end:
+            edges |= m.closing(ord("]"), m.exit(self.a.outcome), self.a.depth)
         return edges
 
     def recorded(self, m: SchemaMachine, text: bytes) -> Position:
         return ItemNext(
             replace(self.a, seen=self.a.seen | {m.keywords.const(parse_json(text.decode()))}, pending=False)
         )
-
-
-Position = (
-    Root
-    | End
-    | Spaced
-    | Fixed
-    | Closing
-    | ObjectStart
-    | ObjectKey
-    | Colon
-    | MemberValue
-    | ObjectNext
-    | ArrayStart
-    | Item
-    | ItemNext
-)
-Return = AfterRoot | AfterSpace | AfterKey | AfterMember | AfterItem
