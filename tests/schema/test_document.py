@@ -57,6 +57,22 @@ def test_without_a_declaration_it_is_the_newest_that_allows_the_schema(schema, d
     assert document.draft(document.root) == draft
 
 
+@pytest.mark.parametrize(
+    ("keyword", "value"),
+    [
+        ("const", float("nan")),
+        ("const", "\ud800"),
+        ("propertyNames", 5),
+        ("contains", 5),
+        ("if", []),
+        ("dependentRequired", 5),
+    ],
+)
+def test_no_draft_is_chosen_because_it_does_not_know_the_keyword_at_fault(keyword, value):
+    with pytest.raises(SchemaError, match=keyword):
+        SchemaDocument({keyword: value})
+
+
 @pytest.mark.parametrize(("draft", "uri"), DRAFT.items())
 def test_the_draft_is_what_the_schema_declares(draft, uri):
     document = SchemaDocument({"$schema": uri}, draft=4)

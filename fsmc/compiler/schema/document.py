@@ -24,6 +24,7 @@ from fsmc.compiler.schema.checks import (
     DYNAMIC,
     IN_PLACE,
     ITEMS,
+    KEYWORDS,
     NAMED,
     NOTHING,
     REFERENCE,
@@ -75,6 +76,8 @@ class SchemaDocument:
         says = isinstance(schema, dict) and "$schema" in schema
         first_error: SchemaError | None = None
         for self._draft in (2020, 2019, 4) if draft is None and not says else (draft or 2020,):
+            if first_error is not None and first_error.keyword not in KEYWORDS[self._draft]:
+                continue  # that draft would only ignore what is wrong
             try:
                 self._read()
                 return
