@@ -121,7 +121,7 @@ def advance(
 
     Stops before the first byte that is not allowed; the state is DEAD if that is so because of what a recorded call read.
     """
-    if isinstance(machine, RSM) and machine.is_regular:
+    if type(machine) is RSM and machine.is_regular:  # isinstance asks the abstract class, which takes longer
         state, n = _advance_regular(machine.delta, machine.byte_class, state, data)
         return state, stack, recording, n
     text, starts = recording
@@ -334,7 +334,7 @@ def _jump(
         if states[state, 0] == UNKNOWN:
             return MISSING, state, stack, n, n_whole, end, end_stack, -1, state
         start, base, outcome = states[state, 0], states[state, 1], states[state, 2]
-        n_live, n_sure, forced, outside = 0, 0, 0, outcome >= 0
+        n_live, n_sure, outside = 0, 0, outcome >= 0
         for byte in range(256):
             code = edges[start + class_maps[base + byte]]
             if code != 0:
@@ -342,25 +342,27 @@ def _jump(
                 outside = outside or byte & 0xC0 != 0x80
                 if code > 0 or actions[-1 - code, 0] == CALL:  # live with any stack
                     n_sure += 1
-                    forced = byte
                     if n_sure > 1 and outside:
                         break
         if outside or n_live == 0:
             n_whole, end, end_stack = n, state, stack
         if n_sure > 1 or n_live == 0 or (state < len(next_byte) and next_byte[state] == FREE):
             return DONE, state, stack, n, n_whole, end, end_stack, 0, 0
-        n_live = n_sure
+        n_live, forced, q, top, pushed, ended = 0, 0, state, stack, np.int64(-1), False
         for byte in range(256):
-            code = edges[start + class_maps[base + byte]]
-            if code < 0 and actions[-1 - code, 0] != CALL:
-                to = _step(edges, states, class_maps, actions, returns, nodes, state, stack, byte)
-                while to[0] == ENDED and to[4] == 0:
-                    to = _step(edges, states, class_maps, actions, returns, nodes, to[1], to[2], byte)
-                if to[0] == MISSING:
-                    return MISSING, state, stack, n, n_whole, end, end_stack, to[3], to[4]
-                if to[1] != 0:
-                    n_live += 1
-                    forced = byte
+            if edges[start + class_maps[base + byte]] == 0:
+                continue
+            status, to, below, frame, number, over = ENDED, state, stack, np.int64(-1), 0, False
+            while status == ENDED and number == 0:  # past recorded calls, whatever they read
+                status, to, below, frame, number = _step(
+                    edges, states, class_maps, actions, returns, nodes, to, below, byte
+                )
+                over = over or status == ENDED
+            if status == MISSING:
+                return MISSING, state, stack, n, n_whole, end, end_stack, frame, number
+            if to != 0:
+                n_live += 1
+                forced, q, top, pushed, ended = byte, to, below, frame, over
         if n_live != 1:
             return DONE, state, stack, n, n_whole, end, end_stack, 0, 0
         up = stack  # the text may end here if every open call does, with an outcome that its caller takes
@@ -375,13 +377,9 @@ def _jump(
             return DONE, state, stack, n, n_whole, end, end_stack, 0, 0
         if n == len(out):
             return FULL, state, stack, n, n_whole, end, end_stack, 0, 0
-        to = _step(edges, states, class_maps, actions, returns, nodes, state, stack, forced)
-        ended = to[0] == ENDED
-        while to[0] == ENDED and to[4] == 0:
-            to = _step(edges, states, class_maps, actions, returns, nodes, to[1], to[2], forced)
-        state, stack = to[1], to[2]
-        if to[3] >= 0:
-            stack = _push(nodes, table, count, stack, to[3])
+        state, stack = q, top
+        if pushed >= 0:
+            stack = _push(nodes, table, count, stack, pushed)
         out[n] = forced
         n += 1
         if ended:
