@@ -185,6 +185,8 @@ class CompiledGrammar:
         Raises IndexFileError if the file is missing, truncated, damaged, of another version, or made for a vocabulary
         other than ``vocab``.
         """
+        if not isinstance(vocab, Vocabulary):
+            raise TypeError(f"vocab must be a Vocabulary, not {type(vocab).__name__}")
         arrays, metadata = load_arrays(path, kind=FILE_KIND)
         return cls._from_parts(arrays, metadata, vocab, os.fspath(path))
 
@@ -391,7 +393,9 @@ class GrammarCompiler:
         """
         from fsmc.compiler.schema.machine import TextOptions
         from fsmc.compiler.schema.recipe import SchemaRecipe
+        from fsmc.compiler.warm_up import warm_up_schemas
 
+        warm_up_schemas()
         seconds: dict[str, float] = {}
         recipe = SchemaRecipe(schema, TextOptions(**self._layout), draft, unique_items, registry)
         _timed(seconds, "schema", lambda: recipe.document)
