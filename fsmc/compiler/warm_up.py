@@ -48,10 +48,12 @@ def warm_up_schemas() -> None:
     row = np.empty(len(trie.all_tokens), np.int32)
     state, stack = machine.start, EMPTY_STACK
     masks.stacks.push(EMPTY_STACK, 0)
+    nothing_known = np.zeros(0, np.int16)
+    nothing_known.flags.writeable = False  # as in a JumpForwardMap: numba compiles for each kind of array
     recording = NOTHING
     for byte in _TEXT:
         masks.copy_row(state, stack, row)
-        jump_on_stack(machine, masks.stacks, state, stack, np.zeros(0, np.int16))
+        jump_on_stack(machine, masks.stacks, state, stack, nothing_known)
         data = np.frombuffer(bytes([byte]), np.uint8)  # read-only, as matchers pass it
         state, stack, recording, n = advance(machine, masks.stacks, state, stack, data, recording)
         assert n == 1, "the text is valid under the schema"
