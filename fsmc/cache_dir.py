@@ -1,8 +1,15 @@
-"""Where fsmc keeps what it may compute again: one folder per user, or the one that FSMC_CACHE_DIR names."""
+"""Where fsmc keeps what it may compute again: one folder per user, or the one that FSMC_CACHE_DIR names.
+
+A *sealed* file there is only a shortcut: it carries a checksum, and where it is missing, damaged or cannot be written,
+what it holds is computed again.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import os
+import tempfile
 from pathlib import Path
 
 import platformdirs
@@ -18,3 +25,43 @@ def default_cache_dir() -> Path:
     """
     chosen = os.environ.get("FSMC_CACHE_DIR")
     return Path(chosen).expanduser().absolute() if chosen else Path(platformdirs.user_cache_dir("fsmc"))
+
+
+def read_sealed(path: Path, magic: bytes) -> bytes | None:
+    """What `write_sealed` wrote to ``path`` with the same ``magic``; None for anything else that may be there.
+
+    >>> read_sealed(Path("no such file"), b"numbers 1\\n") is None
+    True
+    """
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return None
+    start = len(magic) + hashlib.sha256().digest_size
+    payload = data[start:]
+    return payload if data[:start] == magic + _checksum(path, payload) else None
+
+
+def write_sealed(path: Path, magic: bytes, payload: bytes) -> None:
+    """Write a file with its checksum, whole or not at all; failing to is no error. ``magic`` says what the payload is.
+
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_sealed(Path(folder, "x"), b"numbers 1\\n", b"123")
+    ...     read_sealed(Path(folder, "x"), b"numbers 1\\n"), read_sealed(Path(folder, "x"), b"numbers 2\\n")
+    (b'123', None)
+    """
+    temporary = ""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
+        with os.fdopen(handle, "wb") as file:
+            file.write(magic + _checksum(path, payload) + payload)
+        os.replace(temporary, path)  # atomic: who reads meanwhile sees the old file or the new one, never a half
+    except OSError:
+        if temporary:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+
+
+def _checksum(path: Path, payload: bytes) -> bytes:
+    return hashlib.sha256(path.name.encode() + payload).digest()  # with the name: no file can stand in for another

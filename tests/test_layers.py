@@ -23,6 +23,13 @@ MAY_IMPORT: dict[str, set[str]] = {
         "fsmc.compiler.errors",
         "fsmc.compiler.automata",
     },
+    "fsmc.compiler.schema": {
+        "fsmc.jit",
+        "fsmc.cache_dir",
+        "fsmc.compiler.errors",
+        "fsmc.compiler.syntax",
+        "fsmc.compiler.automata",
+    },
     "fsmc.jumpforward": {
         "fsmc.jit",
         "fsmc.compiler.errors",
@@ -35,6 +42,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "fsmc.compiler.errors",
         "fsmc.compiler.syntax",
         "fsmc.compiler.automata",
+        "fsmc.compiler.schema",
         "fsmc.compiler.tokens",
         "fsmc.jumpforward",
     },

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
 
 class FsmcError(Exception):
     """Base of every error that fsmc raises on purpose.
@@ -36,6 +40,7 @@ class PatternSyntaxError(FsmcError, ValueError):
             shift = max(0, len(rest) - 40)
             line, rest = ("…" + line[shift + 1 : shift + 100]) if shift else line[:100], rest[shift:]
             width = min(width, 60)
+        line = _SURROGATE.sub("\ufffd", line)  # or the message could not be printed
         text = f"{self.message}, {where}\n  {line}\n  {' ' * len(rest)}{'^' * width}"
         return f"{text}\n  {self.hint}" if self.hint else text
 
@@ -98,3 +103,27 @@ class IndexFileError(FsmcError, ValueError):
 
 class TokenRejected(FsmcError, ValueError):
     """A token (or text) that the constraint does not allow was forced on a matcher."""
+
+
+class SchemaError(FsmcError, ValueError):
+    """A JSON Schema is not one: a keyword has a value of the wrong type, or a reference leads nowhere.
+
+    ``pointer`` is the JSON pointer of the place (RFC 6901), ``keyword`` the keyword at fault.
+
+    >>> raise SchemaError("must be an array of names, not a string", "/properties/a/required", "required")
+    Traceback (most recent call last):
+    ...
+    fsmc.compiler.errors.SchemaError: #/properties/a/required: required: must be an array of names, not a string
+    """
+
+    def __init__(self, message: str, pointer: str, keyword: str) -> None:
+        self.message, self.pointer, self.keyword = message, pointer, keyword
+        super().__init__(message, pointer, keyword)
+
+    def __str__(self) -> str:
+        where = self.pointer if self.pointer.startswith("#") or "#" in self.pointer else f"#{self.pointer}"
+        return f"{where}: {self.keyword}: {self.message}" if self.keyword else f"{where}: {self.message}"
+
+
+class UnsupportedSchemaError(SchemaError):
+    """The schema is well-formed but uses what fsmc cannot compile exactly."""

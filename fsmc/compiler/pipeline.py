@@ -1,6 +1,6 @@
 """The one file that names every stage: a GrammarCompiler turns a description into a CompiledGrammar.
 
-    pattern ──parse_regex──► Expr ──thompson──► NFA ──determinize──► DFA ──minimize──► DFA ──from_dfa──► RSM ──► masks
+pattern ──parse_regex──► Expr ──thompson──► NFA ──determinize──► DFA ──minimize──► DFA ──from_dfa──► RSM ──► masks
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import unicodedata
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,7 @@ import numpy.typing as npt
 from fsmc.cache_dir import default_cache_dir
 from fsmc.compiler.automata.determinize import MAX_BYTES, MAX_SECONDS, MAX_STATES, determinize_ranges
 from fsmc.compiler.automata.dfa import DFA
+from fsmc.compiler.automata.lazy_rsm import LazyRSM
 from fsmc.compiler.automata.minimize import minimize, minimize_ranges
 from fsmc.compiler.automata.nfa import thompson
 from fsmc.compiler.automata.rsm import RSM
@@ -34,6 +35,9 @@ from fsmc.compiler.tokens.store import GrammarCache, from_bytes, load_arrays, sa
 from fsmc.compiler.tokens.trie import TokenTrie, trie_of
 from fsmc.compiler.tokens.vocabulary import Vocabulary
 from fsmc.jumpforward.jump_map import JumpForwardMap
+
+if TYPE_CHECKING:
+    from fsmc.compiler.schema.recipe import SchemaRecipe
 
 log = logging.getLogger("fsmc")
 
@@ -79,7 +83,7 @@ class CompiledGrammar:
 
     def __init__(
         self,
-        machine: RSM,
+        machine: RSM | LazyRSM,
         vocab: Vocabulary,
         *,
         kind: str,
@@ -87,10 +91,12 @@ class CompiledGrammar:
         stats: CompileStats,
         index: TokenIndex | None = None,
         on_index: Callable[[CompiledGrammar], None] | None = None,
+        recipe: SchemaRecipe | None = None,
     ) -> None:
         self.machine, self.vocab = machine, vocab
-        self.kind, self.source, self.stats = kind, source, stats
-        self.dfa = machine.to_dfa() if machine.is_regular else None
+        self.kind, self.stats = kind, stats
+        self._source, self._recipe = source, recipe
+        self.dfa = machine.to_dfa() if isinstance(machine, RSM) and machine.is_regular else None
         self._index, self._on_index = index, on_index
         self._lazy: LazyMasks | None = None
         self._jump_map: JumpForwardMap | None = None
@@ -99,6 +105,16 @@ class CompiledGrammar:
     def trie(self) -> TokenTrie:
         """The vocabulary's token trie (built once per vocabulary)."""
         return trie_of(self.vocab)
+
+    @property
+    def source(self) -> str:
+        """What it was compiled from: the pattern, or the schema as JSON text; "" for a machine."""
+        return self._source if self._recipe is None else self._recipe.text
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a user should know: parts of a schema that are not checked (formats nobody knows), by JSON pointer."""
+        return self.machine.builder.notes if isinstance(self.machine, LazyRSM) else ()
 
     @property
     def index(self) -> TokenIndex | None:
@@ -116,7 +132,7 @@ class CompiledGrammar:
 
     @property
     def jump_map(self) -> JumpForwardMap:
-        """The forced text of every state, built on first use."""
+        """The forced text from every state or configuration, made on first use."""
         if self._jump_map is None:
             self._jump_map = JumpForwardMap(self.machine)
         return self._jump_map
@@ -135,7 +151,10 @@ class CompiledGrammar:
         """
         if self._index is None:
             if self.dfa is None:
-                raise MachineError("a whole index needs a machine without calls; masks of this one are computed when met")
+                raise MachineError(
+                    "a whole index needs a machine without calls; masks of this one are computed when met. For texts of "
+                    "bounded nesting: compiler.compile_fsm(grammar.machine.flatten(max_depth)).build_index()"
+                )
             self._index = build_index(self.dfa, self.trie, progress=progress, max_bytes=max_bytes)
             if self._on_index is not None:
                 self._on_index(self)
@@ -143,6 +162,10 @@ class CompiledGrammar:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write an index file: the machine and, if it was built, the whole index. Atomic; safetensors form.
+
+        Of a JSON Schema the file holds the schema (with the documents that it refers to), the layout and the draft: its
+        machine is made as it is walked, and starts anew. Raises SchemaError if the schema is a dict with something in it
+        that is not JSON.
 
         >>> import fsmc, tempfile, os
         >>> vocab = fsmc.Vocabulary.from_tokens([b"a", b"b", b""], eos_token_ids=[2])
@@ -162,18 +185,27 @@ class CompiledGrammar:
         Raises IndexFileError if the file is missing, truncated, damaged, of another version, or made for a vocabulary
         other than ``vocab``.
         """
+        if not isinstance(vocab, Vocabulary):
+            raise TypeError(f"vocab must be a Vocabulary, not {type(vocab).__name__}")
         arrays, metadata = load_arrays(path, kind=FILE_KIND)
         return cls._from_parts(arrays, metadata, vocab, os.fspath(path))
 
     def _parts(self) -> tuple[dict[str, npt.NDArray[Any]], dict[str, str]]:
-        arrays = {f"machine.{name}": array for name, array in _pack_machine(self.machine).items()}
+        arrays: dict[str, npt.NDArray[Any]]
+        metadata: dict[str, str] = {}
+        if self._recipe is not None:
+            texts, metadata = self._recipe.to_arrays()
+            arrays = {**texts}
+        else:
+            assert isinstance(self.machine, RSM)
+            arrays = {f"machine.{name}": array for name, array in _pack_machine(self.machine).items()}
         if self._index is not None:
             arrays |= {f"index.{name}": array for name, array in self._index.arrays().items()}
-        metadata = {
+        metadata |= {
             "kind": FILE_KIND,
             "format": str(FORMAT),
             "grammar_kind": self.kind,
-            "source": self.source,
+            "source": self._source,
             "vocabulary": self.vocab.fingerprint,
             "vocab_size": str(self.vocab.size),
             "stats": json.dumps(asdict(self.stats)),
@@ -189,28 +221,37 @@ class CompiledGrammar:
                 f"{where}: made for another vocabulary (fingerprint {metadata.get('vocabulary', '')[:12]}…, "
                 f"this one is {vocab.fingerprint[:12]}…): compile it again for this tokenizer"
             )
-        machine, index, stats = _unpack(arrays, metadata, where)
-        return cls(machine, vocab, kind=metadata["grammar_kind"], source=metadata["source"], stats=stats, index=index)
+        machine, index, stats, recipe = _unpack(arrays, metadata, where)
+        kind, source = metadata["grammar_kind"], metadata["source"]
+        return cls(machine, vocab, kind=kind, source=source, stats=stats, index=index, recipe=recipe)
 
 
-def read_parts(path: str | os.PathLike[str]) -> tuple[RSM, TokenIndex | None, dict[str, str]]:
+def read_parts(path: str | os.PathLike[str]) -> tuple[RSM | LazyRSM, TokenIndex | None, dict[str, str]]:
     """The machine, the whole index (None if it was saved without) and the metadata of an index file, memory-mapped.
 
     For looking inside and for matching text, which need no vocabulary. Raises IndexFileError like `CompiledGrammar.load`.
     """
     arrays, metadata = load_arrays(path, kind=FILE_KIND)
-    machine, index, _ = _unpack(arrays, metadata, os.fspath(path))
-    return machine, index, metadata
+    machine, index, _, recipe = _unpack(arrays, metadata, os.fspath(path))
+    return machine, index, metadata if recipe is None else {**metadata, "source": recipe.text}
 
 
 def _unpack(
     arrays: dict[str, npt.NDArray[Any]], metadata: dict[str, str], where: str
-) -> tuple[RSM, TokenIndex | None, CompileStats]:
+) -> tuple[RSM | LazyRSM, TokenIndex | None, CompileStats, SchemaRecipe | None]:
     """What a file's arrays and metadata describe; IndexFileError if they do not fit together."""
     if metadata.get("format") != str(FORMAT):
         raise IndexFileError(f"{where}: format {metadata.get('format')}, this fsmc reads {FORMAT}: compile it again")
     try:
-        machine = _unpack_machine({k[8:]: a for k, a in arrays.items() if k.startswith("machine.")})
+        recipe: SchemaRecipe | None = None
+        machine: RSM | LazyRSM
+        if metadata["grammar_kind"] == "json_schema":
+            from fsmc.compiler.schema import recipe as schema_recipe
+
+            recipe = schema_recipe.SchemaRecipe.from_arrays(arrays, metadata)
+            machine = recipe.build().rsm
+        else:
+            machine = _unpack_machine({k[8:]: a for k, a in arrays.items() if k.startswith("machine.")})
         parts = {k[6:]: a for k, a in arrays.items() if k.startswith("index.")}
         size = int(metadata["vocab_size"])
         index = TokenIndex.from_arrays(parts, n_states=machine.n_states, vocab_size=size) if parts else None
@@ -218,7 +259,7 @@ def _unpack(
         missing = {"grammar_kind", "source", "vocabulary"} - metadata.keys()
         if missing:
             raise KeyError(*missing)
-        return machine, index, stats
+        return machine, index, stats, recipe
     except (KeyError, TypeError, ValueError) as error:
         raise IndexFileError(f"{where}: not a complete index file ({error}): compile it again") from error
 
@@ -251,8 +292,20 @@ class GrammarCompiler:
         max_states: int = MAX_STATES,
         max_bytes: int = MAX_BYTES,
         max_seconds: float = MAX_SECONDS,
+        whitespace: Literal["flexible", "compact", "json"] = "flexible",
+        max_whitespace: int = 40,
+        indent: int | None = None,
+        property_order: Literal["schema", "any"] = "schema",
     ) -> None:
+        if not isinstance(vocab, Vocabulary):
+            raise TypeError(f"vocab must be a Vocabulary, not {type(vocab).__name__} (see Vocabulary.from_huggingface)")
         self.vocab = vocab
+        self._layout: dict[str, Any] = {
+            "whitespace": whitespace,
+            "max_whitespace": max_whitespace,
+            "indent": indent,
+            "property_order": property_order,
+        }
         self.max_states, self.max_bytes, self.max_seconds = max_states, max_bytes, max_seconds
         directory = grammar_cache_dir() if cache_dir == "user" else cache_dir
         self.cache = GrammarCache(directory) if directory is not None else None
@@ -270,6 +323,8 @@ class GrammarCompiler:
         >>> fsmc.GrammarCompiler(vocab, cache_dir=None).compile_regex("a{2,3}").machine.matches(b"aaa")
         True
         """
+        if not isinstance(pattern, str):
+            raise TypeError(f"a pattern is a str, not {type(pattern).__name__}")
         key = self._key("regex", pattern, flavor, int(flags))
         cached = self._from_cache(key)
         if cached is not None:
@@ -312,6 +367,41 @@ class GrammarCompiler:
             machine = RSM.from_dfa(dfa)
         stats = CompileStats(0, raw_states, machine.n_states, machine.n_classes, seconds)
         return self._finish(None, machine, "fsm", "", stats)
+
+    def compile_json_schema(
+        self,
+        schema: Any,
+        *,
+        draft: int | None = None,
+        registry: Any = None,
+        unique_items: Literal["exact", "ignore"] = "exact",
+    ) -> CompiledGrammar:
+        """Compile a JSON Schema: exactly the JSON texts that are valid under it (see docs/json-schema.md).
+
+        schema: a dict or bool, JSON text, or a pydantic model, dataclass or TypedDict. draft: 4, 6, 7, 2019 or 2020 where
+        ``$schema`` does not say. registry: a ``referencing.Registry`` of documents that references may name. unique_items:
+        "ignore" drops the keyword, and says so in the grammar's ``notes``.
+
+        The machine is built as it is walked: compiling reads the schema, it does not unfold it. Raises SchemaError and
+        UnsupportedSchemaError with the JSON pointer, EmptyLanguageError if no value is valid, LimitExceeded.
+
+        >>> import fsmc
+        >>> vocab = fsmc.Vocabulary.from_tokens([b"1", b"[", b"]", b""], eos_token_ids=[3])
+        >>> grammar = fsmc.GrammarCompiler(vocab, cache_dir=None).compile_json_schema({"type": "array", "maxItems": 1})
+        >>> grammar.machine.matches(b"[1]"), grammar.machine.matches(b"[1, 1]")
+        (True, False)
+        """
+        from fsmc.compiler.schema.machine import TextOptions
+        from fsmc.compiler.schema.recipe import SchemaRecipe
+        from fsmc.compiler.warm_up import warm_up_schemas
+
+        warm_up_schemas()
+        seconds: dict[str, float] = {}
+        recipe = SchemaRecipe(schema, TextOptions(**self._layout), draft, unique_items, registry)
+        _timed(seconds, "schema", lambda: recipe.document)
+        machine = _timed(seconds, "machine", recipe.build, self.max_seconds).rsm
+        stats = CompileStats(0, 0, machine.n_states, 0, seconds)
+        return CompiledGrammar(machine, self.vocab, kind="json_schema", source="", stats=stats, recipe=recipe)
 
     def _key(self, *parts: str | int) -> str:
         """Everything that the result depends on: also Unicode's version, and Python's (its ``\\B`` changed once)."""

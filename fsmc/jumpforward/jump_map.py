@@ -13,22 +13,24 @@ import numpy as np
 import numpy.typing as npt
 
 from fsmc.compiler.automata.dfa import DEAD, DFA, Array
-from fsmc.compiler.automata.rsm import CALL, EXIT, RSM, Configuration
-from fsmc.compiler.errors import LimitExceeded, MachineError
+from fsmc.compiler.automata.recursion import Configuration, RecursiveMachine
+from fsmc.compiler.automata.rsm import CALL, EXIT, RSM
+from fsmc.compiler.automata.tables import RECORDED
+from fsmc.compiler.errors import MachineError
+from fsmc.compiler.tokens.walk import EMPTY_STACK, FREE, MAX_JUMP_BYTES, Jump, ReturnStacks, jump_on_stack
 from fsmc.jit import kernel
 
-MAX_JUMP_BYTES = 1 << 24
-
-FREE, ASK_STACK = -1, -2
-"""Values of ``next_byte`` where the state alone forces nothing: FREE with any stack; ASK_STACK where an exit or the end
+ASK_STACK = -2
+"""Values FREE (-1) and this of ``next_byte`` where the state alone forces nothing: FREE with any stack; ASK_STACK where an exit or the end
 of the text is possible, so that what is left depends on the return frames."""
 
 
 class JumpForwardMap:
     """The forced byte of every state of a machine, and how far the jump from it reaches.
 
-    source: a `DFA`, an `RSM`, or whatever has such a ``machine`` (a compiled grammar); else MachineError. max_bytes: of
-    one jump.
+    source: a `DFA`, an `RSM`, a `LazyRSM`, or whatever has such a ``machine`` (a compiled grammar); else MachineError.
+    max_bytes: of one jump. The arrays are empty for a `LazyRSM`, whose states are not known yet: its jumps are found from
+    the configuration, and the rows on the way built.
 
     next_byte: int16[n_states], the forced byte, or FREE (-1) or ASK_STACK (-2, only in machines with calls).
     next_state: int32[n_states], the state after it; 0 where no byte is forced, or an exit is (the caller's frame knows).
@@ -52,42 +54,42 @@ class JumpForwardMap:
         machine = getattr(source, "machine", source)
         if isinstance(machine, DFA):
             machine = RSM.from_dfa(machine)
-        if not isinstance(machine, RSM):
+        if not isinstance(machine, RecursiveMachine):
             raise MachineError(
                 f"a JumpForwardMap needs a DFA, an RSM or a compiled grammar, not {type(source).__name__}"
             )
-        self.machine: RSM = machine
+        self.machine: RecursiveMachine = machine
         self.max_bytes = max_bytes
-        self._class_size = np.bincount(machine.byte_class, minlength=machine.n_classes).astype(np.int32)
-        self._class_byte = np.zeros(machine.n_classes, np.int32)
-        self._class_byte[machine.byte_class] = np.arange(256)
-        others = np.zeros(machine.n_classes, np.bool_)  # classes with a byte that does not continue a character
-        others[machine.byte_class[:0x80]] = others[machine.byte_class[0xC0:]] = True
-        self.next_byte: npt.NDArray[np.int16] = np.empty(machine.n_states, np.int16)
-        self.next_state: npt.NDArray[np.int32] = np.zeros(machine.n_states, np.int32)
-        self.length: npt.NDArray[np.int32] = np.full(machine.n_states, -1, np.int32)
-        self.inside_character: npt.NDArray[np.bool_] = np.empty(machine.n_states, np.bool_)
-        _find_forced(
-            machine.delta,
-            machine.actions,
-            machine.final_outcome,
-            self._class_size,
-            self._class_byte,
-            others,
-            self.next_byte,
-            self.next_state,
-            self.inside_character,
-        )
-        _measure(
-            self.next_byte, self.next_state, self.inside_character, self.length, np.empty(machine.n_states, np.int32)
-        )
+        self._stacks = ReturnStacks()
+        n_states = machine.n_states if isinstance(machine, RSM) else 0
+        self.next_byte: npt.NDArray[np.int16] = np.empty(n_states, np.int16)
+        self.next_state: npt.NDArray[np.int32] = np.zeros(n_states, np.int32)
+        self.length: npt.NDArray[np.int32] = np.full(n_states, -1, np.int32)
+        self.inside_character: npt.NDArray[np.bool_] = np.empty(n_states, np.bool_)
+        if isinstance(machine, RSM):
+            class_byte = np.zeros(machine.n_classes, np.int32)
+            class_byte[machine.byte_class] = np.arange(256)
+            others = np.zeros(machine.n_classes, np.bool_)  # classes with a byte that does not continue a character
+            others[machine.byte_class[:0x80]] = others[machine.byte_class[0xC0:]] = True
+            _find_forced(
+                machine.delta,
+                machine.actions,
+                machine.final_outcome,
+                np.bincount(machine.byte_class, minlength=machine.n_classes).astype(np.int32),
+                class_byte,
+                others,
+                self.next_byte,
+                self.next_state,
+                self.inside_character,
+            )
+            _measure(self.next_byte, self.next_state, self.inside_character, self.length, np.empty(n_states, np.int32))
         for array in (self.next_byte, self.next_state, self.length, self.inside_character):
             array.flags.writeable = False
 
     @property
     def forced_share(self) -> float:
         """The share of states that force a byte whatever the stack, DEAD not counted; 0 for an empty machine."""
-        return float((self.next_byte >= 0).sum() / max(1, self.machine.n_states - 1))
+        return float((self.next_byte >= 0).sum() / max(1, len(self.next_byte) - 1))
 
     def jump(self, state: int) -> tuple[bytes, int]:
         """The forced bytes from ``state`` to the last character boundary, and the state there.
@@ -98,8 +100,8 @@ class JumpForwardMap:
         """
         if not self.machine.is_regular:
             raise MachineError("this machine has calls: jump_from(configuration) takes the stack as well")
-        text, _, end = self._follow(Configuration(state))
-        return text, end
+        jump = self.follow(Configuration(state))
+        return jump.text, jump.state
 
     def forced_bytes(self, configuration: Configuration | int) -> bytes:
         """All bytes that are forced from a state (or configuration), even if the last ones only begin a character.
@@ -110,55 +112,32 @@ class JumpForwardMap:
         >>> jumps.jump(1), jumps.forced_bytes(1)
         ((b'\\xe7\\x99\\xbd', 4), b'\\xe7\\x99\\xbd\\xe5\\xa4')
         """
-        text, rest, _ = self._follow(
-            configuration if isinstance(configuration, tuple) else Configuration(configuration)
-        )
-        return text + rest
-
-    def forced_text(self, configuration: Configuration) -> bytes:
-        """As `jump`, from a configuration: through calls and returns. Only the bytes, which is fast."""
-        return self._follow(configuration)[0]
+        jump = self.follow(configuration if isinstance(configuration, tuple) else Configuration(configuration))
+        return jump.text + jump.rest
 
     def jump_from(self, configuration: Configuration) -> tuple[bytes, Configuration]:
         """As `jump`, from a configuration to a configuration."""
-        text = self.forced_text(configuration)
-        target = self.machine.run(text, configuration)
-        assert target is not None
-        return text, target
+        jump = self.follow(configuration)
+        return jump.text, Configuration(jump.state, self._stacks.frames(jump.stack))
 
-    def _follow(self, configuration: Configuration) -> tuple[bytes, bytes, int]:
-        """The jump, the bytes that are forced after it but end inside a character, and the state after the jump."""
+    def follow(self, configuration: Configuration) -> Jump:
+        """The jump from a configuration, through calls and returns.
+
+        It ends where a recorded call returns (see `LazyRSM`): what may follow depends on the text that was read.
+        """
         machine, (state, stack) = self.machine, configuration
         if not 0 <= state < machine.n_states:
             raise MachineError(f"state {state} does not exist; there are {machine.n_states} states")
-        if stack and not 0 <= min(stack) <= max(stack) < len(machine.returns):
-            raise MachineError(f"frames {stack} name one that does not exist; there are {len(machine.returns)} frames")
-        if self.next_byte[state] == FREE:
-            return b"", b"", state
-        size = max(64, int(self.length[state]) + 4)
-        while True:
-            out, frames = np.empty(size, np.uint8), np.empty(len(stack) + size, np.int32)
-            frames[: len(stack)] = stack
-            n, n_whole, end = _jump(
-                machine.delta,
-                machine.byte_class,
-                machine.actions,
-                machine.returns,
-                machine.final_outcome,
-                self._class_size,
-                self._class_byte,
-                self.next_byte,
-                self.inside_character,
-                state,
-                frames,
-                len(stack),
-                out,
-            )
-            if n > self.max_bytes:
-                raise LimitExceeded("max_bytes", self.max_bytes, n, "more text than that is forced in one jump")
-            if n < size:
-                return out[:n_whole].tobytes(), out[n_whole:n].tobytes(), end
-            size *= 2  # the chain filled the buffer and may go on
+        if not all(0 <= frame & ~RECORDED < machine.n_frames for frame in stack):
+            raise MachineError(f"frames {stack} name one that does not exist; there are {machine.n_frames} frames")
+        node = EMPTY_STACK
+        for frame in stack:
+            node = self._stacks.push(node, frame)
+        return self.follow_on_stack(self._stacks, state, node)
+
+    def follow_on_stack(self, stacks: ReturnStacks, state: int, stack: int) -> Jump:
+        """As `follow`, with a stack of the pool ``stacks``."""
+        return jump_on_stack(self.machine, stacks, state, stack, self.next_byte, max_bytes=self.max_bytes)
 
 
 @kernel
@@ -239,81 +218,3 @@ def _measure(next_byte: Array, next_state: Array, inside_character: Array, lengt
                     length[q] = 1 + length[after]
                 elif not inside_character[after]:
                     length[q] = 1
-
-
-@kernel
-def _step(
-    delta: Array, actions: Array, returns: Array, q: int, frames: Array, depth: int, c: int
-) -> tuple[int, int, int]:
-    """State after a byte of class c (0: not allowed), open calls, and a frame to push on them or -1.
-
-    The stack is ``frames[:depth]``. Nothing is written, so that a step can be tried.
-    """
-    while True:
-        e = delta[q, c]
-        if e >= 0:
-            return e, depth, -1
-        kind, operand = actions[-1 - e, 0], actions[-1 - e, 1]
-        if kind == CALL:
-            return operand, depth, actions[-1 - e, 2]
-        if depth == 0:
-            return DEAD, depth, -1
-        depth -= 1
-        q = returns[frames[depth], operand]
-        if kind == EXIT:
-            return q, depth, -1
-
-
-@kernel
-def _jump(
-    delta: Array,
-    byte_class: Array,
-    actions: Array,
-    returns: Array,
-    final_outcome: Array,
-    class_size: Array,
-    class_byte: Array,
-    next_byte: Array,
-    inside_character: Array,
-    q: int,
-    frames: Array,
-    depth: int,
-    out: Array,
-) -> tuple[int, int, int]:
-    """Write the forced bytes to ``out`` until it is full; (bytes, bytes to the last boundary, state there).
-
-    The stack is ``frames[:depth]``, with room for a frame pushed by every byte.
-    """
-    n, n_whole, end = 0, 0, q
-    while n < len(out):
-        byte = next_byte[q]
-        if byte == FREE:
-            break
-        first, last = 0, delta.shape[1]
-        if byte >= 0:
-            first = byte_class[byte]
-            last = first + 1
-        n_live, target, depth_after, pushed = 0, 0, 0, 0
-        for c in range(first, last):
-            if class_size[c] > 0:
-                to = _step(delta, actions, returns, q, frames, depth, c)
-                if to[0] != DEAD:
-                    n_live += class_size[c]
-                    byte = class_byte[c]
-                    target, depth_after, pushed = to
-        # The text may end here if every open call does, with an outcome that its caller takes.
-        up, outcome = depth, final_outcome[q]
-        while up > 0 and outcome >= 0:
-            up -= 1
-            outcome = final_outcome[returns[frames[up], outcome]]
-        if n_live != 1 or outcome >= 0:
-            break
-        q, depth = target, depth_after
-        if pushed >= 0:
-            frames[depth] = pushed
-            depth += 1
-        out[n] = byte
-        n += 1
-        if not inside_character[q]:
-            n_whole, end = n, q
-    return n, n_whole, end

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from fsmc.compiler.automata.rsm import Configuration
+from fsmc.compiler.automata.recursion import Configuration
 from fsmc.compiler.tokens.masks import LazyMasks
-from fsmc.compiler.tokens.walk import EMPTY_STACK, ReturnStacks
+from fsmc.compiler.tokens.walk import EMPTY_STACK, NOTHING, Recording, ReturnStacks, advance
 
 if TYPE_CHECKING:
     from fsmc.compiler.pipeline import CompiledGrammar
 
-_Entry: TypeAlias = "tuple[_Entry | None, int, int, bool]"
-"""(the entry before, state, stack node, terminated): what one rollback restores. Entries are never changed, so forks
+_Entry: TypeAlias = "tuple[_Entry | None, int, int, bool, Recording]"
+"""(the entry before, state, stack node, terminated, recording): what one rollback restores. Entries are never changed, so forks
 share their past."""
 
 
@@ -78,6 +78,7 @@ class GrammarMatcher:
     def reset(self) -> None:
         """Back to the beginning, with an empty history."""
         self._state, self._stack, self._terminated = self._machine.start, EMPTY_STACK, False
+        self._recording = NOTHING
         self._history: _Entry | None = None
         self._n_entries = 0  # in the chain of the history
         self._n_reachable = 0  # of these, how many rollback may undo
@@ -129,11 +130,13 @@ class GrammarMatcher:
         return self._accept(np.frombuffer(bytes(data), np.uint8))
 
     def _accept(self, data: npt.NDArray[np.uint8]) -> bool:
-        state, stack, n = self._stacks.advance(self._machine, self._state, self._stack, data)
+        state, stack, recording, n = advance(
+            self._machine, self._stacks, self._state, self._stack, data, self._recording
+        )
         if n < len(data):
             return False
         self._remember()
-        self._state, self._stack = state, stack
+        self._state, self._stack, self._recording = state, stack, recording
         return True
 
     def validate_tokens(self, token_ids: Iterable[int]) -> int:
@@ -150,13 +153,12 @@ class GrammarMatcher:
 
         It is not taken: `accept_bytes` does that.
         """
-        jumps = self._grammar.jump_map
-        if self._terminated or jumps.inside_character[self._state]:
+        if self._terminated:
             return ""
-        forced = jumps.forced_text(self.configuration)
+        forced = self._grammar.jump_map.follow_on_stack(self._stacks, self._state, self._stack).text
         try:
             return forced.decode()
-        except UnicodeDecodeError as error:  # a machine that was given as arrays may force bytes that are no text
+        except UnicodeDecodeError as error:  # it began inside a character, or a machine given as arrays forces no text
             return forced[: error.start].decode()
 
     # ----------------------------------------------------------------------------------------------------- going back
@@ -173,7 +175,7 @@ class GrammarMatcher:
             )
         for _ in range(num_tokens):
             assert self._history is not None
-            self._history, self._state, self._stack, self._terminated = self._history
+            self._history, self._state, self._stack, self._terminated, self._recording = self._history
         self._n_entries -= num_tokens
         self._n_reachable -= num_tokens
 
@@ -184,7 +186,7 @@ class GrammarMatcher:
 
     def _remember(self) -> None:
         """Put the present on the history."""
-        self._history = (self._history, self._state, self._stack, self._terminated)
+        self._history = (self._history, self._state, self._stack, self._terminated, self._recording)
         self._n_entries += 1
         self._n_reachable += 1
         if self._max_rollback is not None and self._n_reachable > self._max_rollback:
@@ -225,12 +227,12 @@ class GrammarMatcher:
 
     def is_completed(self) -> bool:
         """Whether the text may end here (an end token is allowed, or was taken)."""
-        outcome = self._machine.final_outcome[self._state]
-        stack = self._stack
+        machine, stack = self._machine, self._stack
+        outcome = machine.final(self._state)
         while stack != EMPTY_STACK and outcome >= 0:
-            state = self._machine.returns[self._stacks.frame[stack], outcome]
-            stack, outcome = self._stacks.parent[stack], self._machine.final_outcome[state]
-        return bool(outcome >= 0)
+            stack, frame = self._stacks.top(stack)
+            outcome = machine.final(machine.after_outcome(frame, outcome))
+        return outcome >= 0
 
     def is_terminated(self) -> bool:
         """Whether an end token was taken."""
@@ -240,8 +242,8 @@ class GrammarMatcher:
         """How many bytes of ``data`` could be accepted from here: where `accept_bytes` fails."""
         if self._terminated:
             return 0
-        data_array = np.frombuffer(bytes(data), np.uint8)
-        return self._stacks.advance(self._machine, self._state, self._stack, data_array)[2]
+        array = np.frombuffer(bytes(data), np.uint8)
+        return advance(self._machine, self._stacks, self._state, self._stack, array, self._recording)[3]
 
     def expected(self) -> str:
         """What may come next, for error messages, see `describe_bytes`."""

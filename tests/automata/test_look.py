@@ -145,10 +145,10 @@ class TestObligations:
     def test_steps_follow_the_machine(self) -> None:
         number = self.all.intern([self.state[3]])
         for state in (2, 1):
-            self.all.build_steps(number)
+            self.all.build_steps(number, Limits(1000, 1 << 20, 10.0))
             number = int(self.all.steps[number, 0])
             assert self.all.members(number) == (self.state[state],)
-        self.all.build_steps(number)
+        self.all.build_steps(number, Limits(1000, 1 << 20, 10.0))
         assert self.all.steps[number, 0] == BROKEN
 
     def test_implied_ones_vanish(self) -> None:

@@ -232,7 +232,7 @@ def test_a_jump_leaves_a_value_where_only_the_callers_byte_remains():
     jumps = JumpForwardMap(rsm)
     assert jumps.jump_from(rsm.initial)[0] == b'{"name":'
     deep = Configuration(rsm.run(b'{"name":10').state, (0, 1))  # the frame on top counts, not the one below
-    assert jumps.forced_text(deep) == b"}"
+    assert jumps.follow(deep).text == b"}"
     after_number = rsm.run(b'{"name":10')
     assert jumps.jump_from(after_number)[0] == ',"größe":'.encode()  # the digit's exits leave one byte here
     assert jumps.jump_from(rsm.run('{"name":"é'.encode()))[0] == '","größe":'.encode()

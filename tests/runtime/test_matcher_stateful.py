@@ -60,8 +60,12 @@ def grammars() -> dict[str, CompiledGrammar]:
         "words, whole index": whole,
         "sums": compiler.compile_fsm(EXAMPLES["sums"].machine),
         "brackets": compiler.compile_fsm(EXAMPLES["balanced_brackets"].machine),
+        "schema": GrammarCompiler(VOCAB, cache_dir=None, whitespace="compact").compile_json_schema(DIFFERENT_NUMBERS),
     }
 
+
+DIFFERENT_NUMBERS = {"type": "array", "items": {"type": ["integer", "array"], "items": False}, "uniqueItems": True}
+"""What a list has read is part of where it stands (`LazyRSM`, recorded frames)."""
 
 GRAMMARS: dict[str, CompiledGrammar] = {}
 
@@ -87,7 +91,7 @@ class Life(RuleBasedStateMachine):
     matchers = Bundle("matchers")
 
     @initialize(
-        name=st.sampled_from(["words", "words, whole index", "sums", "brackets"]),
+        name=st.sampled_from(["words", "words, whole index", "sums", "brackets", "schema"]),
         limit=st.sampled_from([None, 0, 2, 5]),
     )
     def start(self, name, limit):

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from mask_oracles import HAND_DRAWN, compile_dfa, real_vocabulary, vocabularies
 from random_machines import plain_machines
 
-from fsmc.compiler.tokens import trie as trie_module
-from fsmc.compiler.tokens.byte_groups import (
+from fsmc.compiler.automata.byte_groups import (
     BYTE_GROUP,
     NO_CHARACTER,
     UTF8_STEPS,
@@ -17,6 +16,7 @@ from fsmc.compiler.tokens.byte_groups import (
     groups_below,
     loop_groups,
 )
+from fsmc.compiler.tokens import trie as trie_module
 from fsmc.compiler.tokens.trie import TokenTrie, trie_of
 from fsmc.compiler.tokens.vocabulary import Vocabulary
 

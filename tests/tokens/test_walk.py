@@ -11,10 +11,9 @@ from rsm_examples import EXAMPLES, Example
 from fsmc.compiler.automata.rsm import RSM, Configuration
 from fsmc.compiler.errors import LimitExceeded
 from fsmc.compiler.tokens import walk
-from fsmc.compiler.tokens.byte_groups import loop_groups
 from fsmc.compiler.tokens.trie import TokenTrie
 from fsmc.compiler.tokens.vocabulary import Vocabulary
-from fsmc.compiler.tokens.walk import EMPTY_STACK, ReturnStacks, fill
+from fsmc.compiler.tokens.walk import EMPTY_STACK, NOTHING, ReturnStacks, advance, fill
 
 
 def array(data: bytes) -> np.ndarray:
@@ -57,9 +56,9 @@ def test_equal_stacks_are_one_node():
 def test_a_pool_has_a_limit():
     stacks = ReturnStacks(max_nodes=100)
     machine = EXAMPLES["balanced_brackets"].machine
-    assert stacks.advance(machine, machine.start, EMPTY_STACK, array(b"[" * 60))[2] == 60
+    assert advance(machine, stacks, machine.start, EMPTY_STACK, array(b"[" * 60))[3] == 60
     with pytest.raises(LimitExceeded, match="max_nodes=100"):
-        stacks.advance(machine, machine.start, EMPTY_STACK, array(b"[" * 120))
+        advance(machine, stacks, machine.start, EMPTY_STACK, array(b"[" * 120))
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
@@ -70,7 +69,7 @@ def test_advance_follows_the_reference(name):
     for configuration in configurations(example):
         before = intern(stacks, configuration.stack)
         for text in texts:
-            state, stack, consumed = stacks.advance(example.machine, configuration.state, before, array(text))
+            state, stack, _, consumed = advance(example.machine, stacks, configuration.state, before, array(text))
             there = example.machine.run(text[:consumed], configuration)
             assert Configuration(state, stacks.frames(stack)) == there
             assert consumed == len(text) or example.machine.step(there, text[consumed]) is None
@@ -79,8 +78,8 @@ def test_advance_follows_the_reference(name):
 def test_advance_without_calls_keeps_the_stack():
     machine = RSM.from_dfa(compile_dfa("a(bc)*"))
     after_a = machine.run(b"a").state
-    assert ReturnStacks().advance(machine, machine.start, 5, array(b"abcx")) == (after_a, 5, 3)
-    assert ReturnStacks().advance(machine, 0, 5, array(b"a")) == (0, 5, 0)
+    assert advance(machine, ReturnStacks(), machine.start, 5, array(b"abcx")) == (after_a, 5, NOTHING, 3)
+    assert advance(machine, ReturnStacks(), 0, 5, array(b"a")) == (0, 5, NOTHING, 0)
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
@@ -88,23 +87,24 @@ def test_fill_follows_the_reference(name):
     example = EXAMPLES[name]
     vocab = vocabulary_for(example)
     trie, stacks = TokenTrie.build(vocab), ReturnStacks()
-    loops = loop_groups(example.machine.delta, example.machine.byte_class)
     row = np.full((trie.n_tokens + 31) // 32, -1, np.int32)
-    n_looked = 0
+    path = np.empty((trie.height + 1, 4), np.int32)
     met = configurations(example)
     met |= {Configuration(state) for state, _ in met}  # also inside a component without a caller: its exits are dead
+    looked = set()
     for configuration in sorted(met):
-        looked, n_allowed = fill(
-            example.machine, stacks, trie, loops, configuration.state, intern(stacks, configuration.stack), row
-        )
+        stack = intern(stacks, configuration.stack)
+        n_frames, n_allowed = fill(example.machine, stacks, trie, configuration.state, stack, row, path)
         bits = np.unpackbits(row.view(np.uint8), bitorder="little")[: trie.n_tokens]
         allowed = sorted(trie.token_ids[bits == 1].tolist())
         assert allowed == allowed_by_rsm(example.machine, vocab, configuration) and len(allowed) == n_allowed
-        n_looked += looked
-        if not looked:  # then the row is the same on any other stack
-            for stack in [(), (0,), (*configuration.stack, 0)]:
-                assert allowed == allowed_by_rsm(example.machine, vocab, Configuration(configuration.state, stack))
-    assert n_looked
+        looked.add(n_frames)
+        n_kept = len(configuration.stack) - n_frames
+        if n_kept >= 0:  # then the row is the same on any other stack with these frames on top
+            for rest in [(), (0,), (*configuration.stack[:n_kept], 0)]:
+                other = Configuration(configuration.state, (*rest, *configuration.stack[n_kept:]))
+                assert allowed == allowed_by_rsm(example.machine, vocab, other)
+    assert looked > {0, 1}
 
 
 def test_threads_share_a_pool():
@@ -113,7 +113,7 @@ def test_threads_share_a_pool():
     stacks = ReturnStacks()
 
     def run(order: list[bytes]) -> dict[bytes, tuple[int, int]]:
-        return {text: stacks.advance(machine, machine.start, EMPTY_STACK, array(text))[:2] for text in order}
+        return {text: advance(machine, stacks, machine.start, EMPTY_STACK, array(text))[:2] for text in order}
 
     with ThreadPoolExecutor(4) as pool:
         results = list(pool.map(run, [texts, texts[::-1], texts[::2] + texts[1::2], texts]))
@@ -126,17 +126,16 @@ def test_kernels_do_what_their_python_does(monkeypatch):
     example = EXAMPLES["sums"]
     machine, vocab = example.machine, Vocabulary.from_tokens([b"1", b"+1", b"1,", b"]", b"],[", b"1]]", b"[", b"[["])
     trie, stacks = TokenTrie.build(vocab), ReturnStacks()
-    loops = loop_groups(machine.delta, machine.byte_class)
-    row, plain_row = np.empty(1, np.int32), np.empty(1, np.int32)
-    state, stack, _ = stacks.advance(machine, machine.start, EMPTY_STACK, array(b"[[1+1"))
-    looked = fill(machine, stacks, trie, loops, state, stack, row)
-    for name in ("_push", "_advance", "_advance_regular", "_fill"):
+    row, plain_row, path = np.empty(1, np.int32), np.empty(1, np.int32), np.empty((trie.height + 1, 4), np.int32)
+    state, stack, _, _ = advance(machine, stacks, machine.start, EMPTY_STACK, array(b"[[1+1"))
+    looked = fill(machine, stacks, trie, state, stack, row, path)
+    for name in ("_push", "_after", "_advance", "_advance_regular", "_fill"):
         monkeypatch.setattr(walk, name, getattr(walk, name).py_func)
     with np.errstate(over="ignore"):
         plain = ReturnStacks()
-        plain_state, plain_stack, consumed = plain.advance(machine, machine.start, EMPTY_STACK, array(b"[[1+1"))
-    assert (plain_state, plain.frames(plain_stack), consumed) == (state, stacks.frames(stack), 5)
-    assert fill(machine, plain, trie, loops, state, plain_stack, plain_row) == looked
+        plain_state, plain_stack, _, consumed = advance(machine, plain, machine.start, EMPTY_STACK, array(b"[[1+1"))
+        assert (plain_state, plain.frames(plain_stack), consumed) == (state, stacks.frames(stack), 5)
+        assert fill(machine, plain, trie, state, plain_stack, plain_row, path) == looked
     assert plain_row.tolist() == row.tolist()
     regular = RSM.from_dfa(compile_dfa("ab"))
-    assert plain.advance(regular, regular.start, EMPTY_STACK, array(b"ax"))[2] == 1
+    assert advance(regular, plain, regular.start, EMPTY_STACK, array(b"ax"))[3] == 1

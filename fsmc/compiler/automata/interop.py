@@ -33,6 +33,13 @@ def from_interegular(fsm: Any, **limits: Any) -> DFA:
 
     if not isinstance(fsm, FSM):
         raise MachineError(f"an interegular FSM is needed, not {type(fsm).__name__}")
+    try:
+        return _from_fsm(fsm, anything_else, limits)
+    except (AttributeError, KeyError, TypeError) as error:
+        raise MachineError(f"the FSM is damaged: {type(error).__name__}: {error}") from error
+
+
+def _from_fsm(fsm: Any, anything_else: Any, limits: dict[str, Any]) -> DFA:
     explicit: dict[Any, CharClass] = {}  # transition key → its characters
     else_key = None
     for key, symbols in fsm.alphabet.by_transition.items():

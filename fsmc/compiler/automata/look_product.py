@@ -84,7 +84,7 @@ def unfold(
         elif code == _EPSILONS_FULL:
             new_epsilons = _doubled(new_epsilons)
         elif code == _STEP_UNKNOWN:
-            obligations.build_steps(int(state[_ASKED_SET]))
+            obligations.build_steps(int(state[_ASKED_SET]), limits)
         elif code == _UNION_UNKNOWN:
             obligations.build_union(int(state[_ASKED_SET]), int(state[_ASKED_ALTERNATIVE]))
     new_edges = new_edges[: state[_N_EDGES]]

@@ -17,6 +17,8 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
+from fsmc.compiler.automata.subsets import Limits
+
 FALSE, TRUE = 0, 1
 EMPTY, BROKEN = 0, -1
 UNKNOWN = -2
@@ -137,9 +139,11 @@ class Obligations:
         members = {number: set(self._sets[number]) for number in distinct}
         return [a for a in distinct if not any(members[b] < members[a] for b in distinct)]
 
-    def build_steps(self, number: int) -> None:
+    def build_steps(self, number: int, limits: Limits) -> None:
         """Fill the row of ``steps`` of a set, of those before it, and of some that will be asked for next."""
         for one in range(self._n_built, max(number + 1, min(self.n_sets, self._n_built + _ROWS_AHEAD))):
+            if one % _ROWS_AHEAD == 0:  # each row may meet many new sets
+                limits.check(self.n_sets, self.nbytes)
             columns = self._next[list(self._sets[one])]
             changes = np.flatnonzero((columns[:, 1:] != columns[:, :-1]).any(axis=0)) + 1
             starts = [0, *changes.tolist()]

@@ -3,36 +3,27 @@
 A DFA is an RSM without calls. A *call edge* consumes its byte, pushes a return frame and enters a component; an *exit*
 pops the frame, and the frame and the exit's *outcome* together say where the caller goes on.
 
-The methods here are the definition of what a machine accepts, in plain Python, one byte at a time; the kernels that run
-machines over whole vocabularies are tested against them.
+What a machine does with a text is defined in recursion.py.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
+from fsmc.compiler.automata.byte_groups import loop_groups
 from fsmc.compiler.automata.dfa import DEAD, DFA, frozen_array
+from fsmc.compiler.automata.recursion import Configuration, RecursiveMachine
+from fsmc.compiler.automata.tables import CALL, EXIT, EXIT_REDO, FOREVER, Tables, read_only, return_table
 from fsmc.compiler.errors import MachineError
 
-CALL, EXIT, EXIT_REDO = 0, 1, 2
-"""Kinds of action. CALL: consume the byte, push the frame, go to the target state. EXIT: consume the byte, pop the
-frame, go to ``returns[frame, outcome]``. EXIT_REDO: pop the frame, then process the same byte at
-``returns[frame, outcome]`` (a number ends only where something else begins)."""
-
-
-class Configuration(NamedTuple):
-    """Where a run stands: the state, and the return frames of the open calls, the innermost last."""
-
-    state: int
-    stack: tuple[int, ...] = ()
+__all__ = ["CALL", "EXIT", "EXIT_REDO", "RSM", "Configuration"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class RSM:
+class RSM(RecursiveMachine):
     """Deterministic recursive state machine over bytes. State 0 is DEAD.
 
     byte_class: uint8[256]. delta: int32[n_states, n_classes]: e > 0 a state, 0 DEAD, e < 0 row ``-1 - e`` of actions.
@@ -56,6 +47,7 @@ class RSM:
     returns: npt.NDArray[np.int32]
     final_outcome: npt.NDArray[np.int32]
     start: int
+    _tables: Tables | None = field(init=False, repr=False, default=None)
 
     def __post_init__(self) -> None:
         byte_class = frozen_array("byte_class", self.byte_class, np.uint8, (256,))
@@ -111,6 +103,11 @@ class RSM:
         return int(self.delta.shape[0])
 
     @property
+    def n_frames(self) -> int:
+        """Number of return frames."""
+        return len(self.returns)
+
+    @property
     def n_classes(self) -> int:
         """Number of byte classes: columns of ``delta``."""
         return int(self.delta.shape[1])
@@ -121,66 +118,49 @@ class RSM:
         return len(self.actions) == 0
 
     @property
-    def initial(self) -> Configuration:
-        """The configuration before any text."""
-        return Configuration(self.start)
+    def tables(self) -> Tables:
+        """The arrays that kernels read, made on first use; those of ``delta`` are shared, not copied."""
+        if self._tables is None:
+            frames, outcomes = np.indices(self.returns.shape, np.int64)
+            states = np.zeros((self.n_states, 4), np.int32)
+            states[:, 0] = self.n_classes * np.arange(self.n_states)
+            states[:, 2] = self.final_outcome
+            states[:, 3] = FOREVER
+            tables = Tables(
+                edges=self.delta.reshape(-1),
+                states=read_only(states),
+                class_maps=self.byte_class,
+                actions=self.actions,
+                returns=read_only(
+                    return_table((frames << 32 | outcomes).ravel(), self.returns.ravel().astype(np.int64))
+                ),
+                loops=read_only(loop_groups(self.delta, self.byte_class)),
+            )
+            object.__setattr__(self, "_tables", tables)  # by several threads at once: equal tables, the last ones stay
+            return tables
+        return self._tables
 
-    def step(self, configuration: Configuration, byte: int) -> Configuration | None:
-        """The configuration after one more byte, None where the byte is not allowed."""
-        state, stack = configuration
-        column = self.byte_class[byte]
-        while True:  # again only after EXIT_REDO, which makes the stack shorter
-            entry = int(self.delta[state, column])
-            if entry == DEAD:
-                return None
-            if entry > DEAD:
-                return Configuration(entry, stack)
-            kind, operand, frame = (int(x) for x in self.actions[-1 - entry])
-            if kind == CALL:
-                return Configuration(operand, (*stack, frame))
-            if not stack:
-                return None
-            state, stack = int(self.returns[stack[-1], operand]), stack[:-1]
-            if state == DEAD:
-                return None
-            if kind == EXIT:
-                return Configuration(state, stack)
+    def row(self, state: int) -> npt.NDArray[np.int32]:
+        """What each byte does in a state, see `RecursiveMachine.row`."""
+        row: npt.NDArray[np.int32] = self.delta[state, self.byte_class]
+        return row
 
-    def run(self, data: bytes, configuration: Configuration | None = None) -> Configuration | None:
-        """The configuration after ``data`` (from the initial one, or the one given), None where some byte is not allowed."""
-        here: Configuration | None = self.initial if configuration is None else configuration
-        for byte in data:
-            if here is None:
-                return None
-            here = self.step(here, byte)
-        return here
+    def code(self, state: int, byte: int) -> int:
+        """One entry of `row`."""
+        return int(self.delta[state, self.byte_class[byte]])
 
-    def is_complete(self, configuration: Configuration) -> bool:
-        """Whether the text may end here: every open call ends with an outcome that its caller takes, up to the root."""
-        state, stack = configuration
-        while stack:
-            outcome = self.final_outcome[state]
-            if outcome < 0:
-                return False
-            state, stack = int(self.returns[stack[-1], outcome]), stack[:-1]
-        return bool(self.final_outcome[state] >= 0)
+    def action(self, code: int) -> tuple[int, int, int]:
+        """What a negative code stands for."""
+        kind, operand, frame = self.actions[-1 - code].tolist()
+        return kind, operand, frame
 
-    def matches(self, data: bytes) -> bool:
-        """Whether the whole of ``data`` is accepted."""
-        end = self.run(data)
-        return end is not None and self.is_complete(end)
+    def final(self, state: int) -> int:
+        """The outcome with which the text may end in a state, or -1."""
+        return int(self.final_outcome[state])
 
-    def dump(self) -> str:
-        """The transition table as readable text, see `views.dump`."""
-        from fsmc.compiler.automata.views import dump
-
-        return dump(self)
-
-    def to_dot(self) -> str:
-        """The state diagram in Graphviz's language, see `views.to_dot`."""
-        from fsmc.compiler.automata.views import to_dot
-
-        return to_dot(self)
+    def after_outcome(self, frame: int, outcome: int) -> int:
+        """The caller's next state after an outcome of what it called with ``frame``."""
+        return int(self.returns[frame, outcome])
 
     def __repr__(self) -> str:
         return f"<RSM: {self.n_states} states, {len(self.returns)} return frames, {self.n_classes} byte classes>"

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 
 import numpy as np
 
 from fsmc.compiler.automata.dfa import DEAD, DFA
-from fsmc.compiler.automata.rsm import CALL, EXIT, RSM
+from fsmc.compiler.automata.recursion import RecursiveMachine
+from fsmc.compiler.automata.rsm import RSM
+from fsmc.compiler.automata.tables import CALL, EXIT, RECORDED
 
 MAX_DUMPED_STATES = 200
 
@@ -28,7 +32,7 @@ class Edge:
     frame: int | None = None
 
 
-def edges_of(machine: DFA | RSM, states: Iterable[int] | None = None) -> list[Edge]:
+def edges_of(machine: DFA | RecursiveMachine, states: Iterable[int] | None = None) -> list[Edge]:
     """The edges of the given states (default: all), without those to DEAD, in the order of their first bytes.
 
     >>> dfa = DFA.from_arrays(np.arange(256) < 128, [[-1, 1], [1, -1]], [False, True], start=0)
@@ -39,16 +43,21 @@ def edges_of(machine: DFA | RSM, states: Iterable[int] | None = None) -> list[Ed
     """
     edges = []
     for state in range(machine.n_states) if states is None else states:
-        row = machine.delta[state, machine.byte_class]
+        if isinstance(machine, DFA):
+            row = machine.delta[state, machine.byte_class]
+        elif machine.is_built(state):
+            row = machine.row(state)
+        else:
+            continue
         entries, first = np.unique(row, return_index=True)
         for entry in entries[np.argsort(first)].tolist():
             label = byte_ranges(np.flatnonzero(row == entry).tolist())
             if entry > DEAD:
                 edges.append(Edge(state, entry, label))
-            elif entry < DEAD and isinstance(machine, RSM):
-                kind, operand, frame = machine.actions[-1 - entry].tolist()
+            elif entry < DEAD and isinstance(machine, RecursiveMachine):
+                kind, operand, frame = machine.action(entry)
                 if kind == CALL:
-                    edges.append(Edge(state, operand, label, f"call, frame {frame}", frame))
+                    edges.append(Edge(state, operand, label, f"call, frame {_frame_name(frame)}", frame))
                 else:
                     redo = "" if kind == EXIT else ", same byte again"
                     edges.append(Edge(state, None, label, f"exit {operand}{redo}"))
@@ -75,10 +84,10 @@ def byte_ranges(values: Iterable[int]) -> str:
     return " ".join(words)
 
 
-def dump(machine: DFA | RSM, max_states: int = MAX_DUMPED_STATES) -> str:
+def dump(machine: DFA | RecursiveMachine, max_states: int = MAX_DUMPED_STATES) -> str:
     """The machine as a table: one line for each state and target; ``>`` marks the start, ``*`` accepting states.
 
-    Of an RSM, ``*k`` marks states in which the text may end with outcome k, and the return frames follow. Beyond
+    Of an RSM or a `LazyRSM`, ``*k`` marks states in which the text may end with outcome k, and the return frames follow. Beyond
     ``max_states`` states the table says how many are left out.
 
     >>> dfa = DFA.from_arrays(np.arange(256) == ord("a"), [[0, 1], [0, 2], [0, 1]], [False, True, False], start=2)
@@ -91,11 +100,13 @@ def dump(machine: DFA | RSM, max_states: int = MAX_DUMPED_STATES) -> str:
        * 3  00-` b-FF  → 2
             a          → 1
     """
-    is_dfa = isinstance(machine, DFA)
-    kind, legend = ("DFA", "* accepting") if is_dfa else ("RSM", "*k may end with outcome k")
-    lines = [
-        f"{kind} with {machine.n_states} states (0 is DEAD) and {machine.n_classes} byte classes; > start, {legend}"
-    ]
+    if isinstance(machine, DFA):
+        kind, legend = "DFA", f"and {machine.n_classes} byte classes; > start, * accepting"
+    elif isinstance(machine, RSM):
+        kind, legend = "RSM", f"and {machine.n_classes} byte classes; > start, *k may end with outcome k"
+    else:
+        kind, legend = "LazyRSM", "so far; > start, *k may end with outcome k, ? not built"
+    lines = [f"{kind} with {machine.n_states} states (0 is DEAD) {legend}"]
     shown = range(1, min(machine.n_states, max_states + 1))
     edges = edges_of(machine, shown)
     width = max((len(edge.label) for edge in edges), default=0)
@@ -112,15 +123,17 @@ def dump(machine: DFA | RSM, max_states: int = MAX_DUMPED_STATES) -> str:
         lines += [f"  {head}  {cell}".rstrip() for head, cell in zip(heads, cells, strict=True)]
     if machine.n_states - 1 > len(shown):
         lines.append(f"  … and {machine.n_states - 1 - len(shown)} more states")
-    if isinstance(machine, RSM):
-        for frame, targets in enumerate(machine.returns.tolist()):
-            returns = ", ".join(f"outcome {k}: {target or 'DEAD'}" for k, target in enumerate(targets))
-            lines.append(f"  frame {frame} returns on {returns}")
+    if isinstance(machine, RecursiveMachine):
+        for frame, known in groupby(machine.known_returns(), key=itemgetter(0)):
+            returns = ", ".join(f"outcome {outcome}: {target or 'DEAD'}" for _, outcome, target in known)
+            lines.append(f"  frame {_frame_name(frame)} returns on {returns}")
     return "\n".join(lines)
 
 
-def to_dot(machine: DFA | RSM) -> str:
+def to_dot(machine: DFA | RecursiveMachine) -> str:
     """The state diagram for Graphviz: ``dot -Tsvg``. DEAD is not drawn; calls are dashed, where they return dotted.
+
+    Of a `LazyRSM` both views show what is built so far, and build nothing.
 
     >>> print(to_dot(DFA.from_arrays(np.zeros(256, int), [[1], [-1]], [False, True], start=0)))
     digraph machine {
@@ -131,9 +144,16 @@ def to_dot(machine: DFA | RSM) -> str:
     }
     """
     lines = ["digraph machine {", "  rankdir=LR; node [shape=circle]; entry [shape=point];"]
-    lines += [f"  {q} [shape=doublecircle];" for q in range(1, machine.n_states) if _final_mark(machine, q)]
+    shapes = {"*": "shape=doublecircle", "?": "style=dotted"}
+    for state in range(1, machine.n_states):
+        if mark := _final_mark(machine, state):
+            lines.append(f"  {state} [{shapes[mark[0]]}];")
     if machine.start != DEAD:
         lines.append(f"  entry -> {machine.start};")
+    returns: dict[int, list[tuple[int, int]]] = {}
+    if isinstance(machine, RecursiveMachine):
+        for frame, outcome, target in machine.known_returns():
+            returns.setdefault(frame, []).append((outcome, target))
     for edge in edges_of(machine):
         label = _dot_string(f"{edge.label} / {edge.action}" if edge.action else edge.label)
         if edge.target is None:
@@ -142,9 +162,9 @@ def to_dot(machine: DFA | RSM) -> str:
             lines.append(f"  {edge.source} -> {exit_node} [label={_dot_string(edge.label)}];")
         elif edge.frame is None:
             lines.append(f"  {edge.source} -> {edge.target} [label={label}];")
-        elif isinstance(machine, RSM):
+        else:
             lines.append(f"  {edge.source} -> {edge.target} [label={label}, style=dashed];")
-            for outcome, target in enumerate(machine.returns[edge.frame].tolist()):
+            for outcome, target in returns.get(edge.frame, ()):
                 if target != DEAD:
                     lines.append(f'  {edge.source} -> {target} [label="outcome {outcome}", style=dotted];')
     return "\n".join([*dict.fromkeys(lines), "}"])  # several calls may return to one state with the same outcome
@@ -156,10 +176,16 @@ def _byte_name(byte: int) -> str:
     return repr(chr(byte)) if chr(byte) in " -'\"\\" else chr(byte)
 
 
-def _final_mark(machine: DFA | RSM, state: int) -> str:
+def _final_mark(machine: DFA | RecursiveMachine, state: int) -> str:
     if isinstance(machine, DFA):
         return "*" if machine.accepting[state] else ""
-    return f"*{machine.final_outcome[state]}" if machine.final_outcome[state] >= 0 else ""
+    if not machine.is_built(state):
+        return "?"
+    return f"*{machine.final(state)}" if machine.final(state) >= 0 else ""
+
+
+def _frame_name(frame: int) -> str:
+    return f"{frame & ~RECORDED}, recorded" if frame >= RECORDED else str(frame)
 
 
 def _destination(edge: Edge) -> str:

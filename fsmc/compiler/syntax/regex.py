@@ -34,7 +34,7 @@ _ATOM = re.compile(r"\\[^0-9]|\[\^?\]?(?:[^\]\\]|\\.)*\]|[.^$]", re.S)
 _ANCHORS = {"^", "$", r"\b", r"\B", r"\A", r"\Z"}
 _MAX_REPEAT = 2**31 - 1
 
-_SUPPORTED_FLAGS = re.I | re.M | re.S | re.X | re.A | re.U
+_SUPPORTED_FLAGS = int(re.I | re.M | re.S | re.X | re.A | re.U)
 
 
 def parse_regex(
@@ -71,6 +71,8 @@ def parse_regex(
     """
     if flavor not in ("python", "ecma"):
         raise ValueError(f"flavor must be 'python' or 'ecma', not {flavor!r}")
+    if not isinstance(pattern, str):
+        raise TypeError(f"a pattern is a str, not {type(pattern).__name__}")
     flags = int(flags)
     if flags & ~_SUPPORTED_FLAGS or (flavor == "ecma" and flags & (re.X | re.A)) or (flags & re.A and flags & re.U):
         raise ValueError(
@@ -184,7 +186,10 @@ class _Parser:
                 self.atoms[source[0]] = node
         if source and source[0] in _ANCHORS:
             self.asserts = True
-            self._add(node, repeatable="nothing")
+            if self.group.parts and self.group.parts[-1] is node:  # to assert twice is to assert once
+                self.group.repeatable = "nothing"
+            else:
+                self._add(node, repeatable="nothing")
         else:
             self._add(node)
 

@@ -1,27 +1,21 @@
 """What Unicode says about characters: ``\\w``, ``\\d``, ``\\s`` and general categories, for the running Python's Unicode.
 
 Asking ``re`` or ``unicodedata`` about all 1,114,112 code points takes 30 to 150 ms, so a table is computed when first
-needed, kept for the process, and kept on disk: a small file per table in the user's cache folder, named after the
-Unicode and Python versions, read back in about 0.2 ms. The file is only a shortcut: it carries a checksum, and where it
-is missing, damaged or cannot be written the table is computed again.
+needed, kept for the process, and kept on disk: a small sealed file per table in the user's cache folder, named after
+the Unicode and Python versions, read back in about 0.2 ms.
 """
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
-import os
 import re
 import sys
-import tempfile
 import unicodedata
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 
-from fsmc.cache_dir import default_cache_dir
+from fsmc.cache_dir import default_cache_dir, read_sealed, write_sealed
 from fsmc.compiler.syntax.charclass import ANY, EMPTY, MAX_CODE_POINT, CharClass
 
 _MAGIC = b"fsmc unicode table 1\n"  # count up when what a table holds changes
@@ -117,10 +111,11 @@ def unicode_table(name: str, compute: Callable[[], np.ndarray]) -> np.ndarray:
     """
     version = f"{unicodedata.unidata_version}-python{sys.version_info[0]}.{sys.version_info[1]}"
     path = default_cache_dir() / f"unicode-{version}-{name}.bin"
-    table = _read(path)
-    if table is None:
-        table = np.ascontiguousarray(compute(), dtype="<i4")
-        _write(path, table)
+    stored = read_sealed(path, _MAGIC)
+    if stored is not None:
+        return np.frombuffer(stored, dtype="<i4").reshape(-1, 3)
+    table = np.ascontiguousarray(compute(), dtype="<i4")
+    write_sealed(path, _MAGIC, table.tobytes())
     return table
 
 
@@ -140,34 +135,3 @@ def _category_runs() -> np.ndarray:
     first = np.append(0, last[:-1] + 1)
     index = {int(np.frombuffer(code.encode(), dtype="<u2")[0]): i for i, code in enumerate(_CATEGORIES)}
     return np.stack([first, last, [index[code] for code in codes[first].tolist()]], axis=1)
-
-
-def _checksum(path: Path, payload: bytes) -> bytes:
-    return hashlib.sha256(path.name.encode() + payload).digest()  # with the name: no table can stand in for another
-
-
-def _read(path: Path) -> np.ndarray | None:
-    try:
-        data = path.read_bytes()
-    except OSError:
-        return None
-    start = len(_MAGIC) + hashlib.sha256().digest_size
-    payload = data[start:]
-    if data[:start] != _MAGIC + _checksum(path, payload):
-        return None
-    return np.frombuffer(payload, dtype="<i4").reshape(-1, 3)
-
-
-def _write(path: Path, table: np.ndarray) -> None:
-    payload = table.tobytes()
-    temporary = ""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
-        with os.fdopen(handle, "wb") as file:
-            file.write(_MAGIC + _checksum(path, payload) + payload)
-        os.replace(temporary, path)  # atomic: who reads meanwhile sees the old file or the new one, never a half
-    except OSError:
-        if temporary:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,9 @@ from fsmc.compiler.tokens.tokenizer_json import (
     token_table,
 )
 
+MAX_FILE_BYTES = 1 << 27
+"""No more is read of one file; the largest known tokenizer.json, with 262,144 tokens, has 33 MB."""
+
 _FILE_NAMES = ("tokenizer.json", "tekken*.json", "*.tiktoken", "tokenizer.model*", "*.model")
 """What a folder is searched for, best first: tokenizer.json also holds the tokens added after training."""
 
@@ -44,11 +48,22 @@ def read_path(
     tiktoken's rank files need. ``eos_token_ids`` replaces what the files say. Raises VocabularyError for a missing,
     damaged or unknown file.
     """
-    file = _find_file(Path(path))
+    file = Path(path)
     try:
+        file = _find_file(file)
+        status = file.stat()
+        if not stat.S_ISREG(status.st_mode):  # a device may never end, a pipe never begin
+            raise VocabularyError(f"{file}: not a regular file")
+        if status.st_size > MAX_FILE_BYTES:
+            raise VocabularyError(
+                f"{file}: {status.st_size} bytes, no tokenizer file is that large (up to {MAX_FILE_BYTES})"
+            )
         raw = file.read_bytes()
-    except OSError as error:
-        raise VocabularyError(f"{file}: cannot be read ({error.strerror or error})") from None
+    except (OSError, ValueError) as error:
+        if isinstance(error, VocabularyError):
+            raise
+        reason = getattr(error, "strerror", None) or error
+        raise VocabularyError(f"{file}: cannot be read ({reason})") from None
     table = _read_bytes(raw, str(file))
     if special_tokens:
         add_special_tokens(table, special_tokens, str(file))

@@ -8,10 +8,10 @@ from dataclasses import dataclass, fields
 import numpy as np
 import numpy.typing as npt
 
+from fsmc.compiler.automata.byte_groups import loop_groups
 from fsmc.compiler.automata.dfa import DEAD, DFA
 from fsmc.compiler.automata.minimize import partition_history
 from fsmc.compiler.errors import IndexFileError, LimitExceeded
-from fsmc.compiler.tokens.byte_groups import loop_groups
 from fsmc.compiler.tokens.difference import (
     CURSOR_SIZE,
     N_ROWS,

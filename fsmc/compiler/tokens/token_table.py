@@ -47,12 +47,12 @@ def pieces_by_id(pieces: Iterable[str], token_ids: Collection[int], where: str) 
     """
     if not set(map(type, token_ids)) <= {int}:
         raise VocabularyError(f"{where}: token ids must be integers")
-    ids = np.fromiter(token_ids, dtype=np.int64, count=len(token_ids))
-    if ids.size == 0:
+    if not token_ids:
         return []
+    checked_id(min(token_ids), where), checked_id(max(token_ids), where)
+    ids = np.fromiter(token_ids, dtype=np.int64, count=len(token_ids))
     if np.array_equal(ids, np.arange(ids.size)):  # nearly every file lists its tokens in the order of their ids
         return list(pieces)
-    checked_id(int(ids.min()), where), checked_id(int(ids.max()), where)
     counts = np.bincount(ids)
     if counts.max() > 1:
         raise VocabularyError(f"{where}: token id {int(counts.argmax())} is given to {int(counts.max())} tokens")

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from fsmc.compiler.automata.byte_groups import groups_below
 from fsmc.compiler.automata.dfa import Array
-from fsmc.compiler.tokens.byte_groups import groups_below
 from fsmc.jit import kernel
 
 if TYPE_CHECKING:

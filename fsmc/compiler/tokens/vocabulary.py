@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import operator
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -73,7 +74,9 @@ class Vocabulary:
         >>> Vocabulary.from_tokens(["a", "<eos>"], eos_token_ids=[1]).tokens
         (b'a', b'')
         """
-        size = len(tokens) if vocab_size is None else vocab_size
+        if isinstance(tokens, (str, bytes)) or not isinstance(tokens, Sequence):
+            raise TypeError(f"tokens must be a list of bytes, by id, not {type(tokens).__name__}")
+        size = len(tokens) if vocab_size is None else operator.index(vocab_size)
         if not len(tokens) <= size <= MAX_VOCABULARY_SIZE:
             raise VocabularyError(
                 f"vocab_size={size} must be at least the {len(tokens)} tokens given and at most {MAX_VOCABULARY_SIZE}"
@@ -81,6 +84,9 @@ class Vocabulary:
         eos = _checked_ids(eos_token_ids, size, "EOS")
         special = _checked_ids(special_token_ids, size, "special")
         texts = [t.encode() if isinstance(t, str) else t or b"" for t in tokens]
+        if not all(isinstance(t, (bytes, bytearray, memoryview)) for t in texts):
+            wrong = next(i for i, t in enumerate(texts) if not isinstance(t, (bytes, bytearray, memoryview)))
+            raise TypeError(f"token {wrong} must be bytes, str or None, not {type(tokens[wrong]).__name__}")
         for token_id in (*eos, *special):
             if token_id < len(texts):
                 texts[token_id] = b""
@@ -177,7 +183,7 @@ class Vocabulary:
 
 def _checked_ids(ids: Iterable[int], size: int, kind: str) -> tuple[int, ...]:
     """``ids`` as ascending plain ints, each once and inside the vocabulary."""
-    checked = sorted({int(token_id) for token_id in ids})
+    checked = sorted({operator.index(token_id) for token_id in ids})
     outside = [token_id for token_id in checked if not 0 <= token_id < size]
     if outside:
         raise VocabularyError(f"{kind} token id {outside[0]} is outside the vocabulary of {size} ids")

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fsmc.compiler.automata.dfa import Array
+from fsmc.compiler.automata.tables import read_only
 from fsmc.jit import kernel
 
 ILL_FORMED = 255
@@ -93,6 +94,7 @@ def loop_groups(delta: npt.NDArray[np.int32], byte_class: npt.NDArray[np.uint8])
     True
     """
     loops = np.zeros(len(delta), np.int64)
+    delta, byte_class = read_only(delta), read_only(byte_class)
     _loop_groups(delta, byte_class, np.unique(byte_class[:128]), np.empty((4 * 64, 2), np.int32), loops)
     return loops
 

@@ -1,0 +1,343 @@
+"""A recursive state machine whose rows are made when they are first met.
+
+What an object may do next depends on the members seen so far; all such states would be far too many, and a generation
+walks few. So a state is a *key*, given a number when something leads to it, and the *builder* makes its row when a kernel
+first asks for it. The same holds for where a caller goes on after an outcome.
+
+The tables grow, but what is written is never changed, and what makes a row visible is written last: a kernel that still
+runs on the arrays of a moment ago sees either a whole row or none.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Hashable
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from fsmc.compiler.automata.byte_groups import loop_groups
+from fsmc.compiler.automata.dfa import DEAD
+from fsmc.compiler.automata.recursion import RecursiveMachine
+from fsmc.compiler.automata.tables import (
+    CALL,
+    EXIT,
+    EXIT_REDO,
+    FOREVER,
+    RECORDED,
+    UNKNOWN,
+    Tables,
+    find_return,
+    put_return,
+    read_only,
+    return_table,
+)
+from fsmc.compiler.errors import LimitExceeded
+
+MAX_STATES = 4_000_000
+MAX_BYTES = 1 << 30
+
+
+class Builder(Protocol):
+    """Who knows what the keys mean."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a user should know about what the machine does not check."""
+
+    def build_row(self, state: int) -> None:
+        """Call ``set_row`` for the state."""
+
+    def build_return(self, frame: int, outcome: int) -> None:
+        """Call ``set_return`` for the frame and the outcome."""
+
+    def record(self, state: int, text: bytes) -> int:
+        """The state to go on in, given the text that was read between a recorded call and its return to ``state``.
+
+        0 where it may not have been this text: the byte that ended it is then refused.
+        """
+
+
+class LazyRSM(RecursiveMachine):
+    """The growing machine. Codes of edges are made by `call`, `exit` and `exit_redo`; a state's own number is a plain edge.
+
+    *Recorded* frames: where what may follow depends on which text was read (items must differ, a key must not come
+    twice), whoever runs the machine along a real text keeps what was read since the call, and asks the builder for the
+    state to go on in. A mask's walk does not: the state that a recorded return leads to then stands for any text, and
+    does not let a second recorded call return.
+
+    Any number of threads may run the machine; what they miss is built by one at a time (``lock``). Raises LimitExceeded
+    when it comes to have more than ``max_states`` states or ``max_bytes`` of tables; what was built before stays usable.
+    """
+
+    def __init__(self, builder: Builder, *, max_states: int = MAX_STATES, max_bytes: int = MAX_BYTES) -> None:
+        self.builder, self.max_states, self.max_bytes = builder, max_states, max_bytes
+        self.start = DEAD
+        self.lock = threading.RLock()
+        own = Tables(
+            edges=np.zeros(1024, np.int32),
+            states=_unbuilt(64),
+            class_maps=np.zeros(256, np.uint8),
+            actions=np.zeros((64, 3), np.int32),
+            returns=return_table(np.empty(0, np.int64), np.empty(0, np.int64)),
+            loops=np.zeros(64, np.int64),
+        )
+        own.states[DEAD, 0] = 0  # the row of the one class of the first map: nothing leads on
+        self._own = own
+        self._published = Tables(*(read_only(array) for array in own))
+        self._n_edges, self._n_states, self._n_returns = 1, 1, 0
+        self._state_keys: list[Any] = [None]
+        self._state_of: dict[Hashable, int] = {}
+        self._frame_keys: list[Any] = []
+        self._frame_of: dict[Hashable, int] = {}
+        self._action_of: dict[tuple[int, int, int], int] = {}
+        self._map_of: dict[bytes, int] = {bytes(256): 0}
+
+    @property
+    def tables(self) -> Tables:
+        """The arrays as they are now; they are replaced when they grow, so take them all at once."""
+        return self._published
+
+    @property
+    def is_regular(self) -> bool:
+        """False: calls may come."""
+        return False
+
+    # ── names ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def n_states(self) -> int:
+        """States so far, built or not, DEAD included."""
+        return self._n_states
+
+    @property
+    def n_frames(self) -> int:
+        """Return frames so far, recorded or not."""
+        return len(self._frame_keys)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the tables."""
+        return _nbytes(self._own)
+
+    def new_state(self, key: Hashable) -> int:
+        """The state of this key, made unbuilt if it is new."""
+        known = self._state_of.get(key)
+        if known is None:
+            known = self._state_of[key] = self.reserve(1, key)
+        return known
+
+    def state_key(self, state: int) -> Any:
+        """The key that a state was made for; None for states of a block."""
+        return self._state_keys[state]
+
+    def new_frame(self, key: Hashable, records: bool = False) -> int:
+        """The return frame of this key, recorded or not."""
+        known = self._frame_of.get(key)
+        if known is None:
+            known = self._frame_of[key] = len(self._frame_keys) | (RECORDED if records else 0)
+            self._frame_keys.append(key)
+        return known
+
+    def frame_key(self, frame: int) -> Any:
+        """The key that a frame was made for."""
+        return self._frame_keys[frame & ~RECORDED]
+
+    def call(self, target: int, frame: int) -> int:
+        """The code of an edge that consumes its byte, pushes the frame and goes to ``target``."""
+        return self._action(CALL, target, frame)
+
+    def exit(self, outcome: int) -> int:
+        """The code of an edge that consumes its byte and returns."""
+        return self._action(EXIT, outcome, 0)
+
+    def exit_redo(self, outcome: int) -> int:
+        """The code of an edge that returns and has the byte read again by the caller."""
+        return self._action(EXIT_REDO, outcome, 0)
+
+    def _action(self, kind: int, operand: int, frame: int) -> int:
+        action = (kind, operand, frame)
+        known = self._action_of.get(action)
+        if known is None:
+            number = len(self._action_of)
+            self._make_room(actions=number + 1)
+            self._own.actions[number] = action
+            known = self._action_of[action] = -1 - number
+        return known
+
+    def class_map(self, byte_class: npt.NDArray[np.uint8]) -> int:
+        """The place of a byte → class map, for `set_row`."""
+        key = byte_class.tobytes()
+        known = self._map_of.get(key)
+        if known is None:
+            place = 256 * len(self._map_of)
+            self._make_room(class_maps=place + 256)
+            self._own.class_maps[place : place + 256] = byte_class
+            known = self._map_of[key] = place
+        return known
+
+    # ── rows ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def set_row(self, state: int, class_map: int, codes: npt.NDArray[np.int32], final_outcome: int = -1) -> None:
+        """Give a state its row: int32[n_classes] codes under the class map, and its outcome at the end of the text."""
+        start = self._add_edges(codes)
+        self._own.states[state, 1:3] = class_map, final_outcome
+        self._own.states[state, 0] = start
+
+    def reserve(self, n: int, key: Any) -> int:
+        """The first of ``n`` adjacent unbuilt states, all made for ``key`` (which builds them together, by `set_rows`)."""
+        first, needed = self._n_states, self._n_states + n
+        if needed > self.max_states:
+            raise LimitExceeded("max_states", self.max_states, needed, "the text walks through too many states")
+        self._make_room(states=needed)
+        self._n_states = needed
+        self._state_keys += [key] * n
+        return first
+
+    def set_rows(
+        self,
+        first: int,
+        class_map: int,
+        codes: npt.NDArray[np.int32],
+        final_outcome: int | npt.NDArray[np.int32] = -1,
+        loops: int | npt.NDArray[np.int64] = 0,
+        room: int | npt.NDArray[np.int32] = 0,
+    ) -> None:
+        """Give adjacent states their rows: int32[n, n_classes]. loops, room: see `Tables`."""
+        n, n_classes = codes.shape
+        start = self._add_edges(codes.reshape(-1))
+        self._own.loops[first : first + n] = loops
+        rows = self._own.states[first : first + n]
+        rows[:, 1] = class_map
+        rows[:, 2] = final_outcome
+        rows[:, 3] = room
+        rows[:, 0] = start + n_classes * np.arange(n, dtype=np.int32)
+
+    def add_block(
+        self, byte_class: npt.NDArray[np.uint8], delta: npt.NDArray[np.int32], final_outcome: npt.NDArray[np.int32]
+    ) -> int:
+        """Add a component that is wholly known. Returns what to add to its state numbers.
+
+        delta: int32[n, n_classes]; e > 0 is a state of the block (1 … n - 1; row 0 is DEAD and not added), e < 0 a code.
+        """
+        class_map = self.class_map(byte_class)
+        first = self.reserve(len(delta) - 1, None)
+        offset = first - 1
+        codes = np.where(delta[1:] > 0, delta[1:] + offset, delta[1:]).astype(np.int32)
+        self.set_rows(first, class_map, codes, final_outcome[1:], loop_groups(delta, byte_class)[1:], FOREVER)
+        return offset
+
+    def set_return(self, frame: int, outcome: int, state: int) -> None:
+        """Say where the caller that pushed ``frame`` goes on after an outcome; 0 where that is a dead end."""
+        table = self._own.returns
+        if 2 * (self._n_returns + 1) > len(table):
+            known = table[table[:, 0] != UNKNOWN]
+            self._replace(returns=return_table(known[:, 0], known[:, 1], min_size=2 * len(table)))
+        put_return(self._own.returns, frame << 32 | outcome, state)
+        self._n_returns += 1
+
+    def build(self, frame: int, number: int) -> None:
+        """Make what a kernel missed: the row of state ``number`` (frame < 0), or the return after outcome ``number``."""
+        with self.lock:
+            if frame < 0:
+                if not self.is_built(number):
+                    self.builder.build_row(number)
+            elif find_return(self._own.returns, frame, number) == UNKNOWN:
+                self.builder.build_return(frame, number)
+
+    def record(self, state: int, text: bytes) -> int:
+        """The state to go on in after a recorded call that read ``text`` returned to ``state``."""
+        with self.lock:
+            return self.builder.record(state, text)
+
+    # ── growing ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _add_edges(self, codes: npt.NDArray[np.int32]) -> int:
+        first, needed = self._n_edges, self._n_edges + len(codes)
+        self._make_room(edges=needed)
+        self._own.edges[first:needed] = codes
+        self._n_edges = needed
+        return first
+
+    def _make_room(self, **needed: int) -> None:
+        """Replace the named array by a larger one unless it has so many entries."""
+        ((name, n),) = needed.items()
+        old = getattr(self._own, name)
+        if n <= len(old):
+            return
+        capacity = max(n, 2 * len(old))
+        larger = _unbuilt(capacity) if name == "states" else np.zeros((capacity, *old.shape[1:]), old.dtype)
+        larger[: len(old)] = old
+        if name == "states":
+            loops = np.zeros(capacity, np.int64)
+            loops[: len(old)] = self._own.loops
+            self._replace(states=larger, loops=loops)
+        else:
+            self._replace(**{name: larger})
+
+    def _replace(self, **arrays: npt.NDArray[Any]) -> None:
+        """Publish larger arrays.
+
+        Rows and returns become visible through ``states`` and ``returns``, which are written in place. A kernel that still
+        runs on the arrays of a moment ago must not see rows there that lie beyond the end of its other arrays: so these
+        two are always replaced as well.
+        """
+        own = self._own._replace(**arrays)
+        own = own._replace(**{n: getattr(own, n).copy() for n in ("states", "returns") if n not in arrays})
+        if _nbytes(own) > self.max_bytes:
+            raise LimitExceeded("max_bytes", self.max_bytes, _nbytes(own), "tables of the machine")
+        self._own = own
+        self._published = Tables(*(read_only(array) for array in own))
+
+    # ── looking ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def is_built(self, state: int) -> bool:
+        """Whether the state has its row."""
+        return bool(self._own.states[state, 0] != UNKNOWN)
+
+    def _built(self, state: int) -> Tables:
+        """Tables in which the state has its row."""
+        while self._published.states[state, 0] == UNKNOWN:
+            self.build(-1, state)
+        return self._published
+
+    def row(self, state: int) -> npt.NDArray[np.int32]:
+        """What each byte does in a state, built if need be, see `RecursiveMachine.row`."""
+        tables = self._built(state)
+        start, base, _, _ = tables.states[state].tolist()
+        row: npt.NDArray[np.int32] = tables.edges[start + tables.class_maps[base : base + 256].astype(np.int64)]
+        return row
+
+    def code(self, state: int, byte: int) -> int:
+        """One entry of `row`."""
+        tables = self._built(state)
+        start, base, _, _ = tables.states[state].tolist()
+        return int(tables.edges[start + int(tables.class_maps[base + byte])])
+
+    def action(self, code: int) -> tuple[int, int, int]:
+        """What a negative code stands for."""
+        kind, operand, frame = self._published.actions[-1 - code].tolist()
+        return kind, operand, frame
+
+    def final(self, state: int) -> int:
+        """The outcome with which the text may end in a state, or -1; built if need be."""
+        return int(self._built(state).states[state, 2])
+
+    def after_outcome(self, frame: int, outcome: int) -> int:
+        """The caller's next state, built if need be."""
+        while (known := find_return(self._published.returns, frame, outcome)) == UNKNOWN:
+            self.build(frame, outcome)
+        return known
+
+    def __repr__(self) -> str:
+        return f"<LazyRSM: {self._n_states} states so far, {len(self._frame_keys)} return frames>"
+
+
+def _unbuilt(n: int) -> npt.NDArray[np.int32]:
+    """The rows of ``Tables.states`` for n states that are not built."""
+    return np.tile(np.array([UNKNOWN, 0, -1, 0], np.int32), (n, 1))
+
+
+def _nbytes(tables: Tables) -> int:
+    return sum(array.nbytes for array in tables)

@@ -1,0 +1,327 @@
+"""What an array may do next, given the items written so far: as objects.py does for members (they share residual.py).
+
+The formula is over `El`, `Count` and `MinItems` with absolute indices. Conjuncts ``El(low, high, f)`` and ``MinItems`` never
+change; the residual is derived item by item.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+
+from fsmc.compiler.errors import LimitExceeded, UnsupportedSchemaError
+from fsmc.compiler.schema.atoms import Count, El, MinItems, Unique
+from fsmc.compiler.schema.cubes import Cube
+from fsmc.compiler.schema.emptiness import Emptiness
+from fsmc.compiler.schema.formula import FALSE, TRUE, Formulas
+from fsmc.compiler.schema.residual import Shape
+
+MAX_SEARCH = 20_000
+
+
+class ArrayShape(Shape):
+    """One array formula with what is watched beside it. A *place* is the index of the next item, at most ``last``.
+
+    From index ``last`` on no condition depends on the index any more.
+
+    ``unique``: the items have to differ; ``compares``: whether they do matters otherwise. Then the state has to hold the
+    items written (*seen*: formulas "equal to this value").
+
+    At least one null is wanted among at most two items. Whether the first item has to be null is left open; the second has
+    to be, if the first was not:
+
+    >>> from fsmc.compiler.schema.atoms import ARRAY
+    >>> from fsmc.compiler.schema.document import SchemaDocument
+    >>> from fsmc.compiler.schema.keywords import Keywords
+    >>> table = Formulas()
+    >>> document = SchemaDocument({"contains": {"const": None}, "maxItems": 2})
+    >>> keywords = Keywords(document, table)
+    >>> shape = ArrayShape(keywords.expand_node(document.root, ARRAY), (), table, Emptiness(keywords))
+    >>> table.show(shape.asked_of(shape.residual, 0))
+    'true'
+    >>> derivative = shape.derivative(shape.residual, 0)
+    >>> (null,) = shape.watched_values((derivative,))
+    >>> residual = shape.after_value(derivative, {null: False}, 1)
+    >>> table.show(shape.asked_of(residual, 1)) == table.show(null)
+    True
+    """
+
+    def __init__(self, must: int, watches: tuple[int, ...], table: Formulas, emptiness: Emptiness) -> None:
+        super().__init__(watches, table, emptiness)
+        payloads = {a: table.payload(a) for f in (must, *watches) for a in table.atoms(f)}
+        self.static: list[El] = []
+        self.least, self.most = 0, None  # type: int, int | None
+        self.unique, self.unique_pointer = False, ""
+        residual = []
+        for part in table.conjuncts(must):
+            literal = table.literal(part)
+            payload = payloads[literal[0]] if literal else None
+            if literal and literal[1] and isinstance(payload, El):
+                self.static.append(payload)
+            elif literal and literal[1] and isinstance(payload, Unique):
+                self.unique, self.unique_pointer = True, payload.pointer
+            elif literal and isinstance(payload, MinItems):
+                if literal[1]:
+                    self.least = max(self.least, payload.count)
+                else:
+                    self.most = payload.count - 1 if self.most is None else min(self.most, payload.count - 1)
+            else:
+                residual.append(part)
+        self.residual = table.conj(residual)
+        alternatives = frozenset().union(*(table.atoms(f) for f in (self.residual, *watches)))
+        self.compares = any(isinstance(payloads[atom], Unique) for atom in alternatives)
+        bounds = [self.least, 0 if self.most is None else self.most]
+        bounds += [p.count for p in payloads.values() if isinstance(p, MinItems)]
+        bounds += [b for p in payloads.values() if isinstance(p, El) for b in (p.low, p.high or 0)]
+        self.last = max(bounds)
+        self._static_at: dict[int, int] = {}
+        self._asked: dict[tuple[int, int, frozenset[int]], int] = {}
+
+    def static_at(self, place: int) -> int:
+        """What every array asks of the item at ``place``."""
+        known = self._static_at.get(place)
+        if known is None:
+            known = self.table.conj(e.value for e in self.static if _covers(e, place))
+            self._static_at[place] = known
+        return known
+
+    def after(self, place: int) -> int:
+        """The place after one more item."""
+        return min(place + 1, self.last)
+
+    def may_end(self, place: int) -> bool:
+        """Whether the array is long enough to end here."""
+        return place >= self.least
+
+    def may_go_on(self, place: int) -> bool:
+        """Whether one more item is not too many."""
+        return self.most is None or place < self.most
+
+    def normal(self, formula: int, place: int) -> int:
+        """The formula at this place, without atoms that the place already decides."""
+        if formula in (TRUE, FALSE):
+            return formula
+
+        def settled(atom: int) -> int:
+            payload = self.table.payload(atom)
+            if isinstance(payload, El):
+                return TRUE if payload.high is not None and payload.high <= place else atom
+            if isinstance(payload, MinItems):
+                if payload.count <= max(place, self.least):
+                    return TRUE
+                return FALSE if self.most is not None and payload.count > self.most else atom
+            return atom
+
+        return self.table.substitute(formula, settled)
+
+    def closed(self, formula: int, place: int) -> bool:
+        """Whether the formula holds if the array ends here."""
+
+        def at_end(atom: int) -> int:
+            payload = self.table.payload(atom)
+            if isinstance(payload, MinItems):
+                return TRUE if payload.count <= place else FALSE
+            return FALSE if isinstance(payload, Count) else TRUE
+
+        return self.table.substitute(formula, at_end) == TRUE
+
+    @property
+    def tracks(self) -> bool:
+        """Whether the state has to hold the items written."""
+        return self.unique or self.compares
+
+    def derivative(self, formula: int, place: int, seen: frozenset[int] = frozenset()) -> int:
+        """The formula before an item at ``place``, in terms of that item's value and of the rest."""
+        table = self.table
+
+        def value_of(atom: int) -> int:
+            payload = table.payload(atom)
+            if isinstance(payload, El):
+                return table.conj((self.this_value(payload.value), atom)) if _covers(payload, place) else atom
+            if isinstance(payload, Unique):
+                return table.conj((self.this_value(table.conj(map(table.negate, seen))), atom))
+            if isinstance(payload, Count):
+                now = self.this_value(payload.value)
+                fewer = TRUE if payload.count == 1 else table.atom(Count(payload.value, payload.count - 1))
+                # written so that "now" alone decides which of the two counts remains
+                return table.conj((table.disj((table.negate(now), fewer)), table.disj((now, atom))))
+            return atom
+
+        return table.substitute(formula, value_of)
+
+    def asked_of(self, residual: int, place: int, seen: frozenset[int] = frozenset()) -> int:
+        """The strongest value formula for an item at ``place`` that leaves the rest possible; FALSE if none."""
+        key = (residual, place, seen if self.tracks else frozenset())
+        known = self._asked.get(key)
+        if known is None:
+            static = self.static_at(place)
+            if self.unique:
+                static = self.table.conj((static, *map(self.table.negate, seen)))
+            if not self.may_go_on(place) or not self.emptiness.satisfiable(static):
+                known = FALSE
+            else:
+                after = self.after(place)
+                known = self.strongest(self.normal(self.derivative(residual, place, seen), after), static, after)
+            self._asked[key] = known
+        return known
+
+    # ── can all of these literals hold at once? ──────────────────────────────────────────────────────────────────────
+
+    def _possible(self, cube: Cube, place: int) -> bool:
+        """Whether items can still come that make every literal true.
+
+        Wanted items are put one by one at the first index that can take them; where at-most counts or a shortage of
+        indices make that choice matter, all choices are searched.
+        """
+        table = self.table
+        least, most, unique = self.least, self.most, self.unique
+        always = list(self.static)
+        wanted: list[tuple[int, int | None, int]] = []  # an item in [low, high) that satisfies the formula
+        bounded: list[tuple[int, int]] = []  # at most n items satisfy the formula
+        for atom, sign in cube.items():
+            payload = table.payload(atom)
+            if isinstance(payload, El):
+                if sign:
+                    always.append(payload)
+                else:
+                    wanted.append((max(payload.low, place), payload.high, table.negate(payload.value)))
+            elif isinstance(payload, Count):
+                if sign:
+                    wanted += [(place, None, payload.value)] * payload.count
+                else:
+                    bounded.append((payload.value, payload.count - 1))
+            elif isinstance(payload, MinItems):
+                if sign:
+                    least = max(least, payload.count)
+                else:
+                    most = payload.count - 1 if most is None else min(most, payload.count - 1)
+            elif isinstance(payload, Unique):
+                if sign:
+                    unique = True
+                else:
+                    wanted += [(place, None, TRUE)] * (1 if place else 2)  # some item equal to another
+        if most is not None and most < least:
+            return False
+        horizon = max([least, self.last, place, *(low + 1 for low, _, _ in wanted)]) + len(wanted)
+        horizon = horizon if most is None else min(horizon, most)
+
+        def at(index: int) -> int:
+            return table.conj(e.value for e in always if _covers(e, index))
+
+        if unique and not self._enough_values(always, place, least):
+            return False
+        if not bounded:
+            if not self._can_fill(always, place, least):
+                return False
+            placed = self._place_freely(always, place, horizon, wanted)
+            if placed is not None:
+                return placed
+        return self._search(place, horizon, least, at, wanted, bounded)
+
+    def _enough_values(self, always: list[El], place: int, end: int) -> bool:
+        """Whether the items from ``place`` to ``end`` can all be different.
+
+        Where they are all of one kind, that takes as many values of it. Where a kind has few values and there are others, items
+        would have to be chosen with the later ones in mind, which is refused.
+        """
+        cuts = [*sorted({place, *(b for e in always for b in (e.low, e.high or 0) if place < b < end)}), end]
+        kinds: dict[int, int] = {}
+        for low, high in itertools.pairwise(cuts):
+            kind = self.table.conj(e.value for e in always if _covers(e, low))
+            kinds[kind] = kinds.get(kind, 0) + high - low
+        for kind, count in kinds.items():
+            if count > 1 and not self.emptiness.count_at_least(kind, count):
+                return False
+            if len(kinds) > 1 and not self.emptiness.count_at_least(kind, end - place):
+                raise UnsupportedSchemaError(
+                    "is not supported for required items of different kinds of which one has few values",
+                    self.unique_pointer,
+                    "uniqueItems",
+                )
+        return True
+
+    def _place_freely(
+        self, always: list[El], place: int, horizon: int, wanted: list[tuple[int, int | None, int]]
+    ) -> bool | None:
+        """Whether the wanted items have room, where that is clear stretch by stretch; None where they compete for indices."""
+        satisfiable, conj = self.emptiness.satisfiable, self.table.conj
+        cuts = {place, *(low for low, _, _ in wanted), *(high or 0 for _, high, _ in wanted)}
+        cuts |= {b for e in always for b in (e.low, e.high or 0)}
+        stretches = []
+        bounds = [*sorted(b for b in cuts if place <= b < horizon), horizon]
+        for begin, end in itertools.pairwise(bounds):
+            value = conj(e.value for e in always if _covers(e, begin))
+            if not satisfiable(value):
+                break  # no array gets past this index
+            stretches.append((begin, end, value))
+        competing = False
+        for low, high, what in wanted:
+            fits = [
+                (max(begin, low), end)
+                for begin, end, value in stretches
+                if end > low and (high is None or begin < high) and satisfiable(conj((value, what)))
+            ]
+            if not fits:
+                return False
+            competing = competing or all(end - begin < len(wanted) for begin, end in fits)
+        return None if competing else True
+
+    def _can_fill(self, always: list[El], place: int, end: int) -> bool:
+        """Whether each index from ``place`` to ``end`` can be filled: one question for each stretch of equal conditions."""
+        cuts = sorted({place, *(b for e in always for b in (e.low, e.high or 0) if place < b < end)})
+        return end <= place or all(
+            self.emptiness.satisfiable(self.table.conj(e.value for e in always if _covers(e, cut))) for cut in cuts
+        )
+
+    def _search(
+        self,
+        place: int,
+        horizon: int,
+        least: int,
+        at: Callable[[int], int],
+        wanted: list[tuple[int, int | None, int]],
+        bounded: list[tuple[int, int]],
+    ) -> bool:
+        """Depth-first over indices: which of the wanted items stand here, which bounded formulas this item satisfies."""
+        table, satisfiable = self.table, self.emptiness.satisfiable
+        failed: set[tuple[int, tuple[int, ...], tuple[int, ...]]] = set()
+        steps = itertools.count()
+
+        def go(index: int, open_: tuple[int, ...], left: tuple[int, ...]) -> bool:
+            if not open_ and index >= least:
+                return True
+            if index >= horizon or (index, open_, left) in failed:
+                return False
+            if next(steps) > MAX_SEARCH:
+                raise LimitExceeded("steps to place array items", MAX_SEARCH, MAX_SEARCH, "simplify contains and items")
+            table.clock.check()
+            here = [i for i in open_ if wanted[i][0] <= index and (wanted[i][1] is None or index < (wanted[i][1] or 0))]
+            distinct: dict[int, int] = {}  # equal wishes are interchangeable: of each keep the first
+            for i in here:
+                distinct.setdefault(wanted[i][2], i)
+            for chosen in _subsets(tuple(distinct.values())):
+                value = table.conj((at(index), *(wanted[i][2] for i in chosen)))
+                if not satisfiable(value):
+                    continue
+                rest = tuple(i for i in open_ if i not in chosen)
+                for taken in itertools.product((False, True), repeat=len(bounded)):
+                    if any(t and n == 0 for t, n in zip(taken, left, strict=True)):
+                        continue
+                    marks = (f if t else table.negate(f) for (f, _), t in zip(bounded, taken, strict=True))
+                    if satisfiable(table.conj((value, *marks))):
+                        if go(index + 1, rest, tuple(n - t for n, t in zip(left, taken, strict=True))):
+                            return True
+            failed.add((index, open_, left))
+            return False
+
+        return go(place, tuple(range(len(wanted))), tuple(n for _, n in bounded))
+
+
+def _covers(element: El, index: int) -> bool:
+    return element.low <= index and (element.high is None or index < element.high)
+
+
+def _subsets(items: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    """All subsets, larger ones first: an item that serves several wishes leaves more room."""
+    for n in range(len(items), -1, -1):
+        yield from itertools.combinations(items, n)

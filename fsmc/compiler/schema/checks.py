@@ -1,0 +1,167 @@
+"""What the value of each keyword has to look like in each draft, and where in it subschemas stand.
+
+The checks are those of the official meta-schemas as far as a wrong value would change what a schema means; a name or an item
+given twice, say, is let pass. A keyword that a draft does not know is ignored there, as the standard has it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+from fsmc.compiler.schema.source import MAX_DEPTH
+
+NOTHING, SCHEMA, SCHEMAS, NAMED, REGEXES, ITEMS, DEPENDENCIES, REFERENCE, DYNAMIC, REGEX = range(10)
+"""What stands below a keyword: no subschema, one, an array of them, an object of them, the same with a regex for each name,
+one or an array, an object of subschemas or arrays of names; a reference, a dynamic one; a regex."""
+
+
+class Keyword(NamedTuple):
+    """``holds(value)`` says whether a value is ``what`` it must be; ``in_place``: the subschemas below apply to the same value."""
+
+    holds: Callable[[Any], bool]
+    what: str
+    below: int = NOTHING
+    in_place: bool = False
+
+
+def is_number(value: Any) -> bool:
+    """A finite number that can be written out in plain notation within reason.
+
+    >>> is_number(1e300), is_number(float("nan")), is_number(Decimal("1e500")), is_number(True)
+    (True, False, False, False)
+    """
+    if isinstance(value, bool):
+        return False
+    if isinstance(value, Decimal):
+        return value.is_finite() and -400 <= value.adjusted() <= 400
+    return (isinstance(value, int) and value.bit_length() < 1400) or (isinstance(value, float) and value - value == 0)
+
+
+def is_text(value: Any) -> bool:
+    """A string that can be written in UTF-8.
+
+    >>> is_text("é"), is_text("\\ud800")
+    (True, False)
+    """
+    return isinstance(value, str) and (value.isascii() or _SURROGATE.search(value) is None)
+
+
+def is_json(value: Any) -> bool:
+    """A JSON value that nests no deeper than MAX_DEPTH. (A limit of its own: enum and const are read recursively.)"""
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        below: list[Any] = []
+        for item in level:
+            if item is None or isinstance(item, bool) or is_text(item) or is_number(item):
+                continue
+            if isinstance(item, dict) and all(map(is_text, item)):
+                below += item.values()
+            elif isinstance(item, list):
+                below += item
+            else:
+                return False
+        if not below:
+            return True
+        level = below
+    return False
+
+
+def _is_size(value: Any) -> bool:
+    return is_number(value) and value >= 0 and value == int(value)
+
+
+def _is_names(value: Any) -> bool:
+    return isinstance(value, list) and all(map(is_text, value))
+
+
+def _is_named(value: Any) -> bool:
+    return isinstance(value, dict) and all(map(is_text, value))
+
+
+def _is_type(value: Any) -> bool:
+    if isinstance(value, str):
+        return value in _TYPES
+    return isinstance(value, list) and all(isinstance(name, str) and name in _TYPES for name in value)
+
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_TYPES = frozenset(["null", "boolean", "integer", "number", "string", "array", "object"])
+_SIZE = Keyword(_is_size, "a whole number of at least 0")
+_NUMBER = Keyword(is_number, "a finite number of reasonable size")
+_STRING = Keyword(lambda v: isinstance(v, str), "a string")
+_FLAG = Keyword(lambda v: isinstance(v, bool), "a boolean")
+_ONE = Keyword(lambda v: isinstance(v, (dict, bool)), "a subschema", SCHEMA)
+_LIST = Keyword(lambda v: isinstance(v, list) and len(v) > 0, "a non-empty array of subschemas", SCHEMAS)
+_OBJECT = Keyword(_is_named, "an object of subschemas under names without lone surrogates", NAMED)
+_VALUES = f"JSON values (finite numbers of reasonable size, no lone surrogates, nested at most {MAX_DEPTH} deep)"
+_LIMIT_FLAG = Keyword(_FLAG.holds, "a boolean in draft 4 (a number from draft 6 on)")
+
+
+def _in_place(keyword: Keyword) -> Keyword:
+    return keyword._replace(in_place=True)
+
+
+_KEYWORDS: tuple[tuple[str, int, int, Keyword], ...] = (  # names, first and last draft
+    ("$schema $comment", 4, 2020, _STRING),
+    ("id", 4, 4, _STRING),
+    ("$id", 6, 2020, _STRING),
+    ("$anchor", 2019, 2020, _STRING),
+    ("$dynamicAnchor", 2020, 2020, _STRING),
+    ("$recursiveAnchor", 2019, 2019, _FLAG),
+    ("$ref", 4, 2020, Keyword(_STRING.holds, "a string", REFERENCE, True)),
+    ("$dynamicRef", 2020, 2020, Keyword(_STRING.holds, "a string", DYNAMIC, True)),
+    ("$recursiveRef", 2019, 2019, Keyword(lambda v: v == "#", "the string '#'", DYNAMIC, True)),
+    ("type", 4, 2020, Keyword(_is_type, f"the name of a type, or an array of them ({', '.join(sorted(_TYPES))})")),
+    ("enum", 4, 2020, Keyword(lambda v: isinstance(v, list) and is_json(v), f"an array of {_VALUES}")),
+    ("const", 6, 2020, Keyword(is_json, f"one of the {_VALUES}")),
+    ("allOf anyOf oneOf", 4, 2020, _in_place(_LIST)),
+    ("not", 4, 2020, _in_place(_ONE)),
+    ("if then else", 7, 2020, _in_place(_ONE)),
+    ("pattern", 4, 2020, Keyword(_STRING.holds, "a string", REGEX)),
+    ("format", 4, 2020, _STRING),
+    ("minLength maxLength minItems maxItems minProperties maxProperties", 4, 2020, _SIZE),
+    ("minContains maxContains", 2019, 2020, _SIZE),
+    ("minimum maximum", 4, 2020, _NUMBER),
+    ("exclusiveMinimum exclusiveMaximum", 4, 4, _LIMIT_FLAG),
+    ("exclusiveMinimum exclusiveMaximum", 6, 2020, Keyword(is_number, "a number (a flag only in draft 4)")),
+    ("multipleOf", 4, 2020, Keyword(lambda v: is_number(v) and v > 0, "a number greater than 0")),
+    ("properties", 4, 2020, _OBJECT),
+    ("patternProperties", 4, 2020, _OBJECT._replace(below=REGEXES)),
+    ("additionalProperties", 4, 2020, _ONE),
+    ("propertyNames", 6, 2020, _ONE),
+    ("required", 4, 2020, Keyword(_is_names, "an array of names")),
+    ("dependentRequired", 2019, 2020, Keyword(
+        lambda v: isinstance(v, dict) and all(is_text(k) and _is_names(n) for k, n in v.items()),
+        "an object of arrays of names",
+    )),
+    ("dependentSchemas", 2019, 2020, _in_place(_OBJECT)),
+    ("dependencies", 4, 2020, Keyword(  # gone since 2019-09, but still read, as implementations are told to
+        lambda v: _is_named(v) and all(isinstance(d, (dict, bool)) or _is_names(d) for d in v.values()),
+        "an object of subschemas or arrays of names", DEPENDENCIES, True,
+    )),
+    ("unevaluatedProperties unevaluatedItems", 2019, 2020, _ONE),
+    ("prefixItems", 2020, 2020, _LIST),
+    ("items", 4, 2019, Keyword(lambda v: isinstance(v, (dict, bool, list)), "a subschema, or an array of them", ITEMS)),
+    ("items", 2020, 2020, Keyword(_ONE.holds, "a subschema (an array of them is prefixItems since 2020-12)", SCHEMA)),
+    ("additionalItems", 4, 2019, _ONE),
+    ("contains", 6, 2020, _ONE),
+    ("uniqueItems", 4, 2020, _FLAG),
+)  # fmt: skip
+
+DRAFTS = (4, 6, 7, 2019, 2020)
+KEYWORDS: dict[int, dict[str, Keyword]] = {
+    draft: {name: k for names, first, last, k in _KEYWORDS if first <= draft <= last for name in names.split()}
+    for draft in DRAFTS
+}
+"""Draft → keyword → how to check it."""
+
+IN_PLACE: dict[int, tuple[tuple[str, int], ...]] = {
+    draft: tuple((name, k.below) for name, k in table.items() if k.in_place) for draft, table in KEYWORDS.items()
+}
+"""Draft → the keywords whose subschemas apply to the same value, with what stands below them."""
+
+CONTAINERS: dict[str, int] = {"$defs": NAMED, "definitions": NAMED}
+"""Keywords that only hold subschemas for references to name."""

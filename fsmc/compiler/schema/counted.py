@@ -1,0 +1,221 @@
+"""Strings of bounded length: a machine over content, run with a counter, without their product.
+
+A state is (state of the machine, characters so far). Rows are made for a block of counts at a time, when a text gets
+there; a bound of 100,000 costs what is walked. An edge exists only if from its target some accepted text has a length
+that keeps the whole within the bounds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from fsmc.compiler.automata.dfa import Array
+from fsmc.compiler.automata.tables import FOREVER
+from fsmc.compiler.errors import LimitExceeded
+from fsmc.compiler.schema.json_text import escape_json
+from fsmc.compiler.schema.outcome_dfa import OutcomeDFA
+from fsmc.jit import kernel
+
+BLOCK = 32
+MAX_LENGTH_BITS = 1 << 26
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lengths:
+    """For each state, how many characters an accepted rest can have.
+
+    ``reach`` bool[n_states, known]: whether a rest of so many characters exists. ``always`` bool[n_states]: whether every
+    length >= ``known`` exists; where it is False, none does (or the bound is below).
+    """
+
+    reach: npt.NDArray[np.bool_]
+    always: npt.NDArray[np.bool_]
+
+    def possible(self, low: int, high: int) -> npt.NDArray[np.bool_]:
+        """bool[n_states]: whether some rest has between ``low`` and ``high`` characters."""
+        known = self.reach.shape[1]
+        if high < 0:
+            return np.zeros(len(self.reach), np.bool_)
+        found = np.any(self.reach[:, max(low, 0) : high + 1], axis=1)
+        return np.logical_or(found, self.always) if high >= known else found
+
+
+def ends_character(dfa: OutcomeDFA, n_content: int) -> npt.NDArray[np.bool_]:
+    """bool[n_states]: the states of `escape_json`'s machine in which a character has just ended (or none begun).
+
+    n_content: states of the machine over content it was made from; those after them stand inside an escape. Inside a UTF-8
+    sequence only continuation bytes lead on.
+    """
+    live = dfa.delta[:, dfa.byte_class] != 0
+    begins = np.concatenate((live[:, :0x80], live[:, 0xC0:]), axis=1)
+    whole: npt.NDArray[np.bool_] = np.logical_or(np.any(begins, axis=1), dfa.outcome >= 0)
+    whole[n_content:] = False
+    return whole
+
+
+def longest_rests(dfa: OutcomeDFA, whole: npt.NDArray[np.bool_]) -> npt.NDArray[np.float64]:
+    """float64[n_states]: the most characters that an accepted rest has, inf where there is no bound, -inf for DEAD."""
+    source, column = np.nonzero(dfa.delta)
+    target = dfa.delta[source, column]
+    longest = np.where(dfa.outcome >= 0, 0.0, -np.inf)
+    endless = np.ones(dfa.n_states, np.bool_)  # until peeled off: a state with an endless successor, or on a cycle
+    while True:
+        after = np.zeros(dfa.n_states, np.bool_)
+        after[source[endless[target]]] = True
+        if (after == endless).all():
+            break
+        endless = after
+    longest[endless] = np.inf
+    while True:
+        better = longest.copy()
+        np.maximum.at(better, source, longest[target] + whole[target])
+        if (better == longest).all():
+            return longest
+        longest = better
+
+
+def lengths_of(dfa: OutcomeDFA, whole: npt.NDArray[np.bool_], maximum: int) -> Lengths:
+    """The lengths of accepted rests, as far as they matter for texts of at most ``maximum`` characters.
+
+    From a state that one character leads back to itself, every length from its shortest rest on is possible; so it is, from
+    some length on, for whatever reaches such a state. Only shorter rests, and those of other states, are counted out.
+    """
+    n = dfa.n_states
+    source, column = np.nonzero(dfa.delta)
+    pairs = np.unique(source * n + dfa.delta[source, column])  # int64, sorted: each pair of states once
+    enough = _all_lengths_from(pairs, whole, dfa.outcome)
+    longest = longest_rests(dfa, whole)
+    known = np.minimum(enough, longest)  # inf: neither a bound nor such a loop
+    known[0] = 0
+    n_known = int(min(known.max() + 1, maximum + 1))
+    if n_known * n > MAX_LENGTH_BITS:
+        raise LimitExceeded("max_length_bits", MAX_LENGTH_BITS, n_known * n, "pattern and length bound together")
+    reach = np.zeros((n, n_known), np.bool_)
+    _reach_lengths(pairs, whole, dfa.outcome, reach)
+    return Lengths(reach, enough <= n_known)
+
+
+def _all_lengths_from(
+    pairs: npt.NDArray[np.int64], whole: npt.NDArray[np.bool_], outcome: npt.NDArray[np.int32]
+) -> npt.NDArray[np.float64]:
+    """float64[n]: a length from which on rests of every length exist, inf where no state with a one-character loop is reached."""
+    n = len(whole)
+    source, target = pairs // n, pairs % n
+    shortest = np.where(outcome >= 0, 0.0, np.inf)
+    _relax(shortest, source, target, whole)
+    loops = whole & np.isin(np.arange(n), _one_character_loops(source, target, whole))
+    enough = np.where(loops, shortest, np.inf)
+    _relax(enough, source, target, whole)
+    return enough
+
+
+def _relax(
+    length: npt.NDArray[np.float64],
+    source: npt.NDArray[np.int64],
+    target: npt.NDArray[np.int64],
+    whole: npt.NDArray[np.bool_],
+) -> None:
+    """Shortest ways, in characters, to where ``length`` is finite."""
+    while True:
+        better = length.copy()
+        np.minimum.at(better, source, length[target] + whole[target])
+        if (better == length).all():
+            return
+        length[:] = better
+
+
+def _one_character_loops(
+    source: npt.NDArray[np.int64], target: npt.NDArray[np.int64], whole: npt.NDArray[np.bool_]
+) -> npt.NDArray[np.int64]:
+    """States with an edge to themselves. (A loop on characters of several bytes alone is not looked for.)"""
+    return np.unique(source[(source == target) & whole[target]])
+
+
+@kernel
+def _reach_lengths(pairs: Array, whole: Array, outcome: Array, reach: Array) -> None:
+    """Fill ``reach`` length by length. Inside a character a state has the lengths of where that ends: repeat until stable."""
+    n, known = reach.shape
+    for k in range(known):
+        for q in range(n):
+            reach[q, k] = k == 0 and outcome[q] >= 0
+        if k > 0:
+            for pair in pairs:
+                q, t = pair // n, pair % n
+                if whole[t] and reach[t, k - 1]:
+                    reach[q, k] = True
+        changed = True
+        while changed:
+            changed = False
+            for pair in pairs:
+                q, t = pair // n, pair % n
+                if not whole[t] and reach[t, k] and not reach[q, k]:
+                    reach[q, k] = changed = True
+
+
+class CountedString:
+    """The strings whose content ``content`` accepts and that have ``minimum`` to ``maximum`` characters (None: any more).
+
+    ``dfa`` is the machine over their JSON text, without the count. Raises LimitExceeded where content and bound together
+    ask for too large a table of lengths.
+
+    Pairs of letters never make three characters, but four: between pairs, the count has to be even.
+
+    >>> from fsmc.compiler.schema.format_machine import machine
+    >>> pairs = OutcomeDFA.of(machine("(?:[a-z]{2})*"))
+    >>> CountedString(pairs, 3, 3).satisfiable
+    False
+    >>> four = CountedString(pairs, 4, 4)
+    >>> [bool(four.fits(count)[four.dfa.start]) for count in range(6)]
+    [True, False, True, False, True, False]
+    """
+
+    def __init__(self, content: OutcomeDFA, minimum: int, maximum: int | None) -> None:
+        self.dfa, self.minimum, self.maximum = escape_json(content), minimum, maximum
+        self.whole = ends_character(self.dfa, content.n_states)
+        self.lengths = None if maximum is None else lengths_of(self.dfa, self.whole, maximum)
+        self.longest = longest_rests(self.dfa, self.whole) if maximum is None else None
+
+    @property
+    def satisfiable(self) -> bool:
+        """Whether there is such a string."""
+        return bool(self.fits(0)[self.dfa.start])
+
+    def fits(self, count: int) -> npt.NDArray[np.bool_]:
+        """bool[n_states]: whether a text with ``count`` characters so far can be completed from each state."""
+        if self.lengths is None or self.maximum is None:
+            assert self.longest is not None
+            fits: npt.NDArray[np.bool_] = self.longest >= max(self.minimum - count, 0)
+            return fits
+        return self.lengths.possible(self.minimum - count, self.maximum - count)
+
+    def next_count(self, count: int) -> int:
+        """The count after one more character: without a maximum, all counts from the minimum on are one."""
+        return count + 1 if self.maximum is not None else min(count + 1, self.minimum)
+
+    def rows(self, count: int, here: int, there: int) -> npt.NDArray[np.int32]:
+        """int32[n_states, n_classes]: the edges at one count; state q is ``here + q``, with the next count ``there + q``."""
+        delta = self.dfa.delta
+        after = self.fits(self.next_count(count))
+        now = self.fits(count)
+        target = np.where(self.whole, np.arange(len(delta)) + there, np.arange(len(delta)) + here)
+        target = np.where(np.where(self.whole, after, now), target, 0).astype(np.int32)
+        target[0] = 0
+        return target[delta]
+
+    def room(self, count: int) -> npt.NDArray[np.int32]:
+        """int32[n_states]: from a state with a loop on single characters, how many of them may follow (see `Tables`).
+
+        From there on rests of all lengths are possible from the shortest on: that has to fit in what remains.
+        """
+        if self.lengths is None or self.maximum is None:
+            return np.full(self.dfa.n_states, FOREVER, np.int32)
+        reach = self.lengths.reach
+        shortest = np.where(reach.any(axis=1), reach.argmax(axis=1), self.maximum + 1)
+        return (self.maximum - count - shortest).astype(np.int32)
+
+    def may_end(self, count: int) -> bool:
+        """Whether a text of so many characters is long enough."""
+        return count >= self.minimum

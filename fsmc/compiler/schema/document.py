@@ -1,0 +1,323 @@
+"""A schema as a document: drafts, identifiers, references, and the check that each keyword has a value of its type.
+
+A *node* is a subschema at a place, as an integer: equal nodes are the same subschema read in the same `Context`. What
+references name is found in references.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import referencing
+
+from fsmc.compiler.errors import (
+    LimitExceeded,
+    PatternSyntaxError,
+    SchemaError,
+    UnsupportedPatternError,
+    UnsupportedSchemaError,
+)
+from fsmc.compiler.schema.checks import (
+    DEPENDENCIES,
+    DRAFTS,
+    DYNAMIC,
+    IN_PLACE,
+    ITEMS,
+    KEYWORDS,
+    NAMED,
+    NOTHING,
+    REFERENCE,
+    REGEX,
+    REGEXES,
+    SCHEMA,
+    SCHEMAS,
+)
+from fsmc.compiler.schema.references import Place, References
+from fsmc.compiler.schema.resources import Context, Trail, pointer_text
+from fsmc.compiler.schema.source import MAX_DEPTH, json_type, parse_json, shown
+from fsmc.compiler.schema.string_machines import pattern_expr
+
+MAX_NODES = 1_000_000
+
+
+class SchemaDocument:
+    """The nodes of one schema, all of which have been checked.
+
+    schema: a dict, a bool, or JSON text. draft: 4, 6, 7, 2019 or 2020 where ``$schema`` does not say; without it, the newest
+    draft under which the schema is one (a list of ``items`` is none since 2020-12, a flag ``exclusiveMinimum`` since draft 6).
+    registry: a ``referencing.Registry`` of documents that references may name, besides the official meta-schemas.
+
+    Raises SchemaError (message, JSON pointer, keyword), also for references that lead nowhere or only back to themselves;
+    LimitExceeded for more than ``max_nodes`` subschemas or nesting deeper than ``max_depth``.
+
+    >>> document = SchemaDocument({"properties": {"a/b": {"$ref": "#/$defs/n"}}, "$defs": {"n": {"minimum": 1}}})
+    >>> a = document.child(document.root, "properties", "a/b")
+    >>> document.pointer(a), document.value(document.resolve(a, "#/$defs/n"))
+    ('/properties/a~1b', {'minimum': 1})
+    """
+
+    def __init__(
+        self,
+        schema: dict[str, Any] | bool | str,
+        *,
+        draft: int | None = None,
+        registry: referencing.Registry[Any] | None = None,
+        max_depth: int = MAX_DEPTH,
+        max_nodes: int = MAX_NODES,
+    ) -> None:
+        if isinstance(schema, str):
+            schema = parse_json(schema, max_depth)
+        if draft is not None and draft not in DRAFTS:
+            raise SchemaError(f"draft {draft} is not one of {', '.join(map(str, DRAFTS))}", "", "$schema")
+        self.max_depth, self.max_nodes = max_depth, max_nodes
+        self._given_registry = registry
+        self._schema = schema
+        says = isinstance(schema, dict) and "$schema" in schema
+        first_error: SchemaError | None = None
+        for self._draft in (2020, 2019, 4) if draft is None and not says else (draft or 2020,):
+            if first_error is not None and first_error.keyword not in KEYWORDS[self._draft]:
+                continue  # that draft would only ignore what is wrong
+            try:
+                self._read()
+                return
+            except SchemaError as error:
+                first_error = first_error or error
+        assert first_error is not None
+        raise first_error
+
+    def _read(self) -> None:
+        """Check the whole document under one draft."""
+        self._start(dynamic=False)
+        try:
+            self._check_all()
+        except _DynamicReference:
+            self._start(dynamic=True)
+            self._check_all()
+        self.root = self._enter(self._schema, self._references.first, "")
+        self._check_cycles()
+
+    def _start(self, dynamic: bool) -> None:
+        """Begin afresh. Dynamic anchors are looked for, and scopes kept apart, only where a reference needs them."""
+        self._dynamic = dynamic
+        self._references = References(self._schema, self._draft, self._given_registry, dynamic=dynamic)
+        self._values: list[Any] = []
+        self._contexts: list[Context] = []
+        self._trails: list[Trail] = []
+        self._children: dict[tuple[int, tuple[str | int, ...]], int] = {}
+        self._referred: list[Place] = []
+        self._noted: list[tuple[Trail, str, Any]] = []
+
+    # ── nodes ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def value(self, node: int) -> Any:
+        """The subschema itself: a dict or a bool."""
+        return self._values[node]
+
+    def draft(self, node: int) -> int:
+        """4, 6, 7, 2019 or 2020."""
+        return self._contexts[node].draft
+
+    def pointer(self, node: int) -> str:
+        """Where the subschema stands: a JSON pointer (RFC 6901), after a URI if in another document."""
+        return pointer_text(self._trails[node])
+
+    def keyword(self, node: int, name: str, default: Any = None) -> Any:
+        """The value of a keyword, if the subschema has it and its draft knows it there (see `in_place` about references)."""
+        schema, context = self._values[node], self._contexts[node]
+        if isinstance(schema, bool) or name not in context.keywords:
+            return default
+        if context.draft <= 7 and "$ref" in schema and name != "$ref":
+            return default
+        return schema.get(name, default)
+
+    def child(self, node: int, *path: str | int) -> int:
+        """The subschema at ``path`` below a node."""
+        key = (node, path)
+        known = self._children.get(key)
+        if known is None:
+            value = self._values[node]
+            for step in path:
+                value = value[step]
+            known = self._children[key] = self._enter(value, self._contexts[node], (self._trails[node], *path))
+        return known
+
+    def resolve(self, node: int, reference: str) -> int:
+        """The subschema that a reference in ``node`` names."""
+        return self._enter(*self._references.target(reference, self._contexts[node], (self._trails[node], "$ref")))
+
+    def resolve_dynamic(self, node: int) -> int:
+        """The subschema that the ``$dynamicRef`` or ``$recursiveRef`` of ``node`` names, given how we got here."""
+        return self._enter(
+            *self._references.dynamic_target(self._values[node], self._contexts[node], self._trails[node])
+        )
+
+    def in_place(self, node: int) -> list[int]:
+        """The subschemas that a subschema applies to the same value, whether they have to hold or are only asked."""
+        schema = self._values[node]
+        if isinstance(schema, bool):
+            return []
+        draft = self._contexts[node].draft
+        if draft <= 7 and "$ref" in schema:
+            return [self.resolve(node, schema["$ref"])]
+        found: list[int] = []
+        for keyword, below in IN_PLACE[draft]:
+            if keyword in schema:
+                if below == SCHEMAS:
+                    found += [self.child(node, keyword, i) for i in range(len(schema[keyword]))]
+                elif below == SCHEMA:
+                    found.append(self.child(node, keyword))
+                elif below == REFERENCE:
+                    found.append(self.resolve(node, schema[keyword]))
+                elif below == DYNAMIC:
+                    found.append(self.resolve_dynamic(node))
+                else:
+                    applied = schema[keyword].items()
+                    found += [
+                        self.child(node, keyword, k) for k, v in applied if below == NAMED or not isinstance(v, list)
+                    ]
+        return found
+
+    def _enter(self, value: Any, context: Context, trail: Trail) -> int:
+        """The node of a value met on the way."""
+        if isinstance(value, dict) and ("$id" in value or "id" in value or "$schema" in value):
+            context = self._references.context_of(value, context, trail)
+        known = context.nodes.get(id(value))
+        if known is None:
+            known = context.nodes[id(value)] = len(self._values)
+            self._values.append(value)
+            self._contexts.append(context)
+            self._trails.append(trail)
+        return known
+
+    def noted(self) -> Iterator[tuple[str, str, Any]]:
+        """(pointer of the subschema, keyword, value) of each ``format`` and ``uniqueItems``, for notes on what is not checked."""
+        return ((pointer_text(trail), name, value) for trail, name, value in self._noted)
+
+    def foreign_documents(self) -> dict[str, tuple[int, Any]]:
+        """URI → (draft, contents) of what references named in the given registry: with it the schema stands alone."""
+        return self._references.foreign_documents()
+
+    # ── checking ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _check_all(self) -> None:
+        """Check every subschema that can be reached from the root.
+
+        Subschemas first and what references name after, so that a wrong value is reported where it stands rather than
+        as a reference that cannot be resolved.
+        """
+        queue: list[tuple[Any, Context, Trail, int]] = [(self._schema, self._references.first, "", 1)]
+        references: list[tuple[dict[str, Any], Context, Trail, str]] = []
+        at = 0
+        while at < len(queue):
+            self._check_queue(queue, at, references)
+            at = len(queue)
+            for schema, context, trail, keyword in references:
+                if keyword == "$ref":
+                    place = self._references.target(schema[keyword], context, (trail, keyword))
+                elif self._dynamic:
+                    place = self._references.dynamic_target(schema, context, trail)
+                else:
+                    raise _DynamicReference
+                queue.append((*place, 1))
+                self._referred.append((schema, context, trail))
+            references.clear()
+
+    def _check_queue(
+        self,
+        queue: list[tuple[Any, Context, Trail, int]],
+        start: int,
+        references: list[tuple[dict[str, Any], Context, Trail, str]],
+    ) -> None:
+        """Check the subschemas in the queue from ``start`` on, adding those below them as they are met."""
+        add = queue.append
+        for i in range(start, start + self.max_nodes + 1):
+            if i == len(queue):
+                break
+            value, context, trail, depth = queue[i]
+            if value is True or value is False:
+                continue
+            if not isinstance(value, dict):
+                raise SchemaError(
+                    f"a schema is an object or a boolean, not {json_type(value)}", pointer_text(trail), ""
+                )
+            if "$id" in value or "id" in value or "$schema" in value:
+                context = self._references.context_of(value, context, trail)
+            if id(value) in context.checked:
+                continue
+            context.checked.add(id(value))
+            if depth > self.max_depth:
+                raise LimitExceeded("max_depth", self.max_depth, depth, "the schema nests too deeply")
+            keywords = context.keywords
+            items: Iterable[tuple[str, Any]] = value.items()
+            if context.draft <= 7 and "$ref" in value:
+                items = [("$ref", value["$ref"])]
+            for name, inner in items:
+                keyword = keywords.get(name)
+                if keyword is None:
+                    continue
+                holds, what, below, _ = keyword
+                if not holds(inner):
+                    instead = "" if what.startswith(json_type(inner)) else f", not {shown(inner)}"
+                    raise SchemaError(f"must be {what}{instead}", pointer_text((trail, name)), name)
+                if below == NOTHING:
+                    if name == "format" or name == "uniqueItems":
+                        self._noted.append((trail, name, inner))
+                    continue
+                if below in (NAMED, REGEXES):
+                    for key, schema in inner.items():
+                        add((schema, context, (trail, name, key), depth + 2))
+                        if below == REGEXES:
+                            _check_regex(key, (trail, name, key), name)
+                elif below == SCHEMA or (below == ITEMS and not isinstance(inner, list)):
+                    add((inner, context, (trail, name), depth + 1))
+                elif below in (SCHEMAS, ITEMS):
+                    for k, schema in enumerate(inner):
+                        add((schema, context, (trail, name, k), depth + 2))
+                elif below == DEPENDENCIES:
+                    for key, schema in inner.items():
+                        if not isinstance(schema, list):
+                            add((schema, context, (trail, name, key), depth + 2))
+                elif below == REGEX:
+                    _check_regex(inner, (trail, name), name)
+                else:
+                    references.append((value, context, trail, name))
+        if len(queue) > self.max_nodes:
+            raise LimitExceeded("max_nodes", self.max_nodes, len(queue), "the schema has too many subschemas")
+
+    def _check_cycles(self) -> None:
+        """Raise if a reference leads back to itself with nothing in between, so that it says nothing."""
+        finished: set[int] = set()
+        for schema, context, trail in self._referred:
+            start = self._enter(schema, context, trail)
+            if start in finished:
+                continue
+            open_ = {start: iter(self.in_place(start))}
+            while open_:
+                node, below = next(reversed(open_.items()))
+                for inner in below:
+                    if inner in open_:
+                        raise SchemaError(
+                            "the references lead back here with nothing in between", self.pointer(inner), "$ref"
+                        )
+                    if inner not in finished:
+                        open_[inner] = iter(self.in_place(inner))
+                        break
+                else:
+                    finished.add(node)
+                    del open_[node]
+        self._referred.clear()
+
+
+def _check_regex(pattern: str, trail: Trail, keyword: str) -> None:
+    """Raise where the schema is at hand; the machine of a pattern is made when a text first gets to it."""
+    try:
+        pattern_expr(pattern)
+    except UnsupportedPatternError as error:
+        raise UnsupportedSchemaError(str(error), pointer_text(trail), keyword) from error
+    except PatternSyntaxError as error:
+        raise SchemaError(str(error), pointer_text(trail), keyword) from error
+
+
+class _DynamicReference(Exception):
+    """The schema has dynamic references, so that scopes have to be kept apart."""

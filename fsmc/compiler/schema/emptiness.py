@@ -1,0 +1,181 @@
+"""Which formulas some JSON value satisfies: exact, so that a machine never enters what it cannot leave.
+
+A recursive schema asks about itself ("a node whose child is a node"). Values are finite, so the answer is the *least*
+fixed point: a question that is still open counts as "no value". A "no" found that way holds only as long as the question is
+open, and is not remembered; a "yes" names a value and is final.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from fsmc.compiler.errors import LimitExceeded
+from fsmc.compiler.schema.atoms import ARRAY, NUMBER, OBJECT, STRING, TYPES
+from fsmc.compiler.schema.formula import FALSE, TRUE, Formulas
+from fsmc.compiler.schema.keywords import Keywords
+from fsmc.compiler.schema.numbers import number_count, number_satisfiable
+from fsmc.compiler.schema.string_emptiness import string_conceivable, string_satisfiable
+from fsmc.compiler.schema.strings import split_length, string_component
+
+MAX_OPEN = 30
+"""Questions inside each other that are answered by recursion; what nests deeper is answered from the inside out."""
+
+
+class Emptiness:
+    """Satisfiability of value formulas.
+
+    of_object, of_array: given a formula over that type's atoms, whether there is such an object or array; who builds those
+    sets them, and asks back about their members. All questions raise LimitExceeded where they are too hard.
+
+    A list that has to have a tail, which is such a list, has no end, and so there is none:
+
+    >>> from fsmc.compiler.schema.document import SchemaDocument
+    >>> from fsmc.compiler.schema.objects import ObjectShape
+    >>> def question(schema):
+    ...     document = SchemaDocument(schema)
+    ...     keywords = Keywords(document, Formulas())
+    ...     emptiness = Emptiness(keywords)
+    ...     emptiness.of_object = lambda f: ObjectShape(f, (), (), True, keywords.formulas, emptiness).satisfiable()
+    ...     return emptiness.satisfiable(keywords.schema(document.root))
+    >>> endless = {"type": "object", "properties": {"tail": {"$ref": "#"}}, "required": ["tail"]}
+    >>> question(endless), question({**endless, "required": []})
+    (False, True)
+    """
+
+    def __init__(self, keywords: Keywords) -> None:
+        self.keywords = keywords
+        self.table: Formulas = keywords.formulas
+        self.of_object: Callable[[int], bool]
+        self.of_array: Callable[[int], bool]
+        self._known: dict[int, bool] = {TRUE: True, FALSE: False}
+        self._known_typed: dict[tuple[int, str], bool] = {}
+        self._open: dict[int, int] = {}
+        self._max_open = MAX_OPEN
+        self._lowest: float = math.inf  # the outermost open question that an answer since has leant on
+
+    def satisfiable(self, formula: int) -> bool:
+        """Whether some value satisfies the formula (as far as known while a recursive question is open)."""
+        known = self._known.get(formula)
+        if known is not None:
+            return known
+        depth = self._open.get(formula)
+        if depth is not None:
+            self._lowest = min(self._lowest, depth)
+            return False
+        if not self._open:
+            return self._inside_out(formula)
+        if len(self._open) >= self._max_open:
+            raise _Deeper(formula)
+        return self._ask(formula)
+
+    def _inside_out(self, formula: int) -> bool:
+        """Answer a question; one that turns up inside it too deeply is answered by itself first."""
+        self._max_open = MAX_OPEN
+        waiting = [formula]
+        answer = False
+        while waiting:
+            try:
+                answer = self._ask(waiting[-1])
+            except _Deeper as deeper:
+                if deeper.formula in waiting:  # a cycle of more questions than that: it has to be seen as a whole
+                    self._max_open *= 2
+                else:
+                    waiting.append(deeper.formula)
+            except RecursionError as error:
+                hint = "the schema refers to itself through too many subschemas"
+                raise LimitExceeded("open questions about emptiness", MAX_OPEN, self._max_open, hint) from error
+            else:
+                waiting.pop()
+        return answer
+
+    def _ask(self, formula: int) -> bool:
+        depth = self._open[formula] = len(self._open)
+        outer, self._lowest = self._lowest, math.inf
+        try:
+            answer = any(self.typed(self.keywords.expand(formula, type_), type_) for type_ in TYPES)
+        finally:
+            del self._open[formula]
+            leant_on, self._lowest = self._lowest, outer
+        if answer:
+            self._known[formula] = True
+        elif leant_on >= depth:
+            self._known[formula] = False
+        else:
+            self._lowest = min(outer, leant_on)
+        return answer
+
+    def surely_empty(self, formula: int) -> bool:
+        """Whether no value satisfies the formula, whatever the open questions turn out to be."""
+        outer, self._lowest = self._lowest, math.inf
+        try:
+            return not self.satisfiable(formula) and self._lowest == math.inf
+        finally:
+            self._lowest = outer
+
+    def count_at_least(self, formula: int, count: int) -> bool:
+        """Whether ``count`` different values satisfy the formula (objects and arrays are taken to be endlessly many)."""
+        found = 0
+        for type_ in TYPES:
+            typed = self.keywords.expand(formula, type_)
+            if typed == FALSE or not self.typed(typed, type_):
+                continue
+            if type_ in (OBJECT, ARRAY) or (typed == TRUE and type_ in (STRING, NUMBER)):
+                return True
+            if type_ == STRING:
+                rest, _, high = split_length(typed, self.table)
+                if high is None or high > 2:
+                    size = string_component(rest, (), self.table).size(0)
+                else:
+                    size = string_component(typed, (), self.table).size(0)
+            elif type_ == NUMBER:
+                size = number_count(typed, self.table)
+            else:
+                size = 1
+            if size is None:
+                return True
+            found += size
+        return found >= count
+
+    @property
+    def leaning(self) -> bool:
+        """Whether an answer given since the last question began rests on one that is still open."""
+        return self._lowest != math.inf
+
+    def typed(self, formula: int, type_: str) -> bool:
+        """Whether a value of this type satisfies a formula over the type's atoms."""
+        if formula in (TRUE, FALSE):
+            return formula == TRUE
+        key = (formula, type_)
+        known = self._known_typed.get(key)
+        if known is not None:
+            return known
+        outer, self._lowest = self._lowest, math.inf
+        try:
+            if type_ == STRING:
+                answer = string_satisfiable(formula, self.table)
+                if not answer and string_conceivable(formula, self.table):
+                    # a format is in doubt: nothing can be written, but the opposite does not follow
+                    self._lowest = -1
+            elif type_ == NUMBER:
+                answer = number_satisfiable(formula, self.table)
+            elif type_ == OBJECT:
+                answer = self.of_object(formula)
+            else:
+                assert type_ == ARRAY, "formulas of literals are constants"
+                answer = self.of_array(formula)
+        finally:
+            leant_on, self._lowest = self._lowest, outer
+        if answer or leant_on == math.inf:
+            self._known_typed[key] = answer
+        if not answer:
+            self._lowest = min(outer, leant_on)
+        return answer
+
+
+class _Deeper(Exception):
+    """A question lies too deep inside others to be answered there."""
+
+    def __init__(self, formula: int) -> None:
+        super().__init__(formula)
+        self.formula = formula

@@ -1,0 +1,140 @@
+"""The keys of an object, in classes: each declared name is one, the others are told apart by the key sets in play.
+
+Key sets are string formulas. Two keys that satisfy the same of them are treated alike, so an object needs to know only
+the class of a key. Classes are numbered and sets of classes are bit masks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from fsmc.compiler.schema.atoms import StrEnum
+from fsmc.compiler.schema.formula import AND, ATOM, FALSE, NOT, OR, TRUE, Formulas
+from fsmc.compiler.schema.outcome_dfa import OutcomeDFA
+from fsmc.compiler.schema.string_machines import string_holds
+from fsmc.compiler.schema.strings import string_component
+
+
+@dataclass(frozen=True, eq=False)
+class KeySpace:
+    """Classes 0 … n_names - 1 are the declared names, those from n_names on the others, by their outcome in ``others``.
+
+    mask_of: key set → bit mask of the classes in it. others: the machine over an undeclared key's content whose outcome
+    is the class minus n_names (None: one class, any text). sizes: keys in each other class, None for infinitely many.
+    """
+
+    names: tuple[str, ...]
+    mask_of: dict[int, int]
+    others: OutcomeDFA | None
+    sizes: tuple[int | None, ...]
+
+    @property
+    def n_names(self) -> int:
+        """Number of declared names."""
+        return len(self.names)
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes."""
+        return len(self.names) + len(self.sizes)
+
+    def class_of(self, key: str) -> int:
+        """The class of an undeclared key."""
+        if self.others is None:
+            return self.n_names
+        state = self.others.start
+        for byte in key.encode():
+            state = int(self.others.delta[state, self.others.byte_class[byte]])
+        return self.n_names + int(self.others.outcome[state])
+
+    @property
+    def others_mask(self) -> int:
+        """All classes of undeclared keys."""
+        return (1 << self.n_classes) - (1 << self.n_names)
+
+
+def key_space(names: tuple[str, ...], key_sets: Iterable[int], table: Formulas) -> KeySpace:
+    """The classes that ``key_sets`` and the declared names make of all keys. ``names`` must hold every enumerated key.
+
+    Raises LimitExceeded where the patterns' product is too large.
+
+    With "id" declared and one pattern there are three classes: "id", other keys that match, and keys that do not. The pattern
+    holds of the first two, bits 0 and 2 (or 1) of its mask.
+
+    >>> from fsmc.compiler.schema.atoms import Pattern
+    >>> table = Formulas()
+    >>> pattern = table.atom(Pattern("^i"))
+    >>> keys = key_space(("id",), [pattern], table)
+    >>> keys.n_classes, keys.mask_of[pattern] == 1 << 0 | 1 << keys.class_of("in"), keys.class_of("x") != keys.class_of("in")
+    (3, True, True)
+    """
+    key_sets = sorted(set(key_sets))
+    declared = frozenset(names)
+    index = {name: i for i, name in enumerate(names)}
+    mask_of: dict[int, int] = {TRUE: (1 << len(names)) - 1, FALSE: 0}
+    for keys in key_sets:
+        _declared_mask(keys, index, mask_of, table)
+
+    def undeclared(atom: int) -> int:
+        payload = table.payload(atom)
+        return FALSE if isinstance(payload, StrEnum) else atom
+
+    rest = {keys: table.substitute(keys, undeclared) for keys in key_sets}
+    watched = tuple(sorted({keys for keys in rest.values() if keys not in (TRUE, FALSE)}))
+    n = len(names)
+    if not watched:
+        for keys in key_sets:
+            mask_of[keys] |= (rest[keys] == TRUE) << n
+        return KeySpace(names, mask_of, None, (None,))
+    outside = table.negate(table.atom(StrEnum(declared))) if declared else TRUE
+    others = string_component(outside, watched, table)
+    column = {keys: i for i, keys in enumerate(watched)}
+    for keys in key_sets:
+        kept = rest[keys]
+        for i, vector in enumerate(others.vectors):
+            mask_of[keys] |= (kept == TRUE or (kept != FALSE and vector[column[kept]])) << (n + i)
+    return KeySpace(names, mask_of, others, tuple(others.size(i) for i in range(len(others.vectors))))
+
+
+def _declared_mask(keys: int, index: dict[str, int], known: dict[int, int], table: Formulas) -> int:
+    """The declared names in a key set, as bits: its atoms' masks, combined as the atoms are. Every part goes into ``known``."""
+    mask = known.get(keys)
+    if mask is not None:
+        return mask
+    kind = table.kind(keys)
+    parts = [_declared_mask(part, index, known, table) for part in table.arguments(keys)]
+    everything = known[TRUE]
+    if kind == ATOM:
+        payload = table.payload(keys)
+        if isinstance(payload, StrEnum):
+            mask = sum(1 << index[name] for name in payload.values)
+        else:
+            mask = sum(1 << i for name, i in index.items() if string_holds(keys, name, table))
+    elif kind == NOT:
+        mask = everything & ~parts[0]
+    elif kind == AND:
+        mask = everything
+        for part in parts:
+            mask &= part
+    elif kind == OR:
+        mask = 0
+        for part in parts:
+            mask |= part
+    else:
+        once = twice = 0
+        for part in parts:
+            twice |= once & part
+            once |= part
+        mask = once & ~twice
+    known[keys] = mask
+    return mask
+
+
+def enumerated_names(key_sets: Iterable[int], table: Formulas) -> Iterable[str]:
+    """Every name that a key set lists."""
+    for keys in key_sets:
+        for atom in table.atoms(keys):
+            payload = table.payload(atom)
+            if isinstance(payload, StrEnum):
+                yield from payload.values

@@ -1,0 +1,294 @@
+"""From a schema to its recursive state machine, built as it is walked.
+
+A value's component depends on what must hold of the value and on what the caller watches. Those of scalars are small
+DFAs, built whole (scalar_blocks.py); those of objects and arrays consist of the positions in positions.py, whose rows are
+made when the machine first gets there. Components are shared wherever the formulas are equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from fsmc.compiler.automata.lazy_rsm import LazyRSM
+from fsmc.compiler.errors import EmptyLanguageError
+from fsmc.compiler.schema.arrays import ArrayShape
+from fsmc.compiler.schema.atoms import ARRAY, OBJECT, TYPES
+from fsmc.compiler.schema.clock import MAX_SECONDS, Clock
+from fsmc.compiler.schema.contradiction import contradiction
+from fsmc.compiler.schema.document import SchemaDocument
+from fsmc.compiler.schema.emptiness import Emptiness
+from fsmc.compiler.schema.formula import FALSE, Formulas
+from fsmc.compiler.schema.keywords import Keywords
+from fsmc.compiler.schema.member_order import MemberOrder
+from fsmc.compiler.schema.objects import ObjectShape
+from fsmc.compiler.schema.outcomes import Outcomes, Reading, Truth, read, what_to_watch
+from fsmc.compiler.schema.positions import (
+    AfterKey,
+    AfterSpace,
+    ArrayStart,
+    ArrayState,
+    Closing,
+    Edges,
+    End,
+    Fixed,
+    ObjectStart,
+    ObjectState,
+    Position,
+    Return,
+    Root,
+    Spaced,
+)
+from fsmc.compiler.schema.scalar_blocks import STRUCTURAL, CountedBlock, ScalarBlocks
+
+
+@dataclass(frozen=True, slots=True)
+class TextOptions:
+    """How the JSON text is laid out.
+
+    whitespace: "flexible" (up to ``max_whitespace`` characters wherever JSON allows white space), "compact" (none), or
+    "json" (one space after a comma or colon, as ``json.dumps`` writes). indent: spaces per level, each member and item
+    on a line of its own, as ``json.dumps(indent=…)``; overrides whitespace. property_order: "schema" (declared members in
+    the order of `member_order`, others after them) or "any".
+    """
+
+    whitespace: Literal["flexible", "compact", "json"] = "flexible"
+    max_whitespace: int = 40
+    indent: int | None = None
+    property_order: Literal["schema", "any"] = "schema"
+
+    def __post_init__(self) -> None:
+        for name, value, values in (
+            ("whitespace", self.whitespace, ("flexible", "compact", "json")),
+            ("property_order", self.property_order, ("schema", "any")),
+        ):
+            if value not in values:
+                raise ValueError(f"{name}={value!r} must be one of {', '.join(map(repr, values))}")
+        for name, number, least in (("max_whitespace", self.max_whitespace, 1), ("indent", self.indent, 0)):
+            if number is not None and number < least:
+                raise ValueError(f"{name}={number} must be at least {least}")
+
+
+class SchemaMachine:
+    """Builds the machine of one schema; implements the builder protocol of `LazyRSM`.
+
+    rsm: the machine. limits: of `LazyRSM`. ignore_unique_items: see `Keywords`. Raises EmptyLanguageError if no value is
+    valid, UnsupportedSchemaError with the JSON pointer, and LimitExceeded; the latter also when a text gets to what is too
+    large.
+
+    >>> document = SchemaDocument({"type": "array", "items": {"enum": [1, None]}, "minItems": 2})
+    >>> machine = SchemaMachine(document, TextOptions(whitespace="compact"))
+    >>> machine.rsm.n_states  # the rest is made when a text gets there
+    2
+    >>> machine.rsm.matches(b"[1,null,1]"), machine.rsm.matches(b"[1]")
+    (True, False)
+    """
+
+    def __init__(
+        self,
+        document: SchemaDocument,
+        options: TextOptions,
+        *,
+        ignore_unique_items: bool = False,
+        max_seconds: float = MAX_SECONDS,
+        **limits: Any,
+    ) -> None:
+        self.options = options
+        self.table = Formulas()
+        self.table.clock = Clock(max_seconds)
+        self.keywords = Keywords(document, self.table, ignore_unique_items=ignore_unique_items)
+        self.emptiness = Emptiness(self.keywords)
+        self.emptiness.of_object = self._some_object
+        self.emptiness.of_array = self._some_array
+        self.order = MemberOrder(self.keywords)
+        self.rsm = LazyRSM(self, **limits)
+        self._shapes: dict[tuple[Any, ...], Any] = {}
+        self._keys: dict[ObjectState, int | None] = {}
+        self._outcomes = Outcomes()
+        self._scalars = ScalarBlocks(self.rsm, self.table, self._outcomes)
+        self._class_of = np.zeros(256, np.uint8)
+        self._class_of[list(STRUCTURAL)] = np.arange(1, len(STRUCTURAL) + 1)
+        self._map = self.rsm.class_map(self._class_of)
+
+        root = self.keywords.schema(document.root)
+        if not self.emptiness.satisfiable(root):
+            why = contradiction(self.emptiness, document.root)
+            raise EmptyLanguageError(f"the schema allows no value at all: {why}")
+        flexible = options.whitespace == "flexible" and options.indent is None
+        self._space = self._scalars.white_space(options.max_whitespace) if flexible else 0
+        self.rsm.start = self.gap(Root(root), inside=False)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a user should know about the schema: formats that nothing checks, and the like, by JSON pointer."""
+        return tuple(self.keywords.unchecked())
+
+    # ── what LazyRSM asks for ────────────────────────────────────────────────────────────────────────────────────────
+
+    def build_row(self, state: int) -> None:
+        """Make the row of a state that was met for the first time."""
+        self.table.clock.restart()
+        position: Position | CountedBlock = self.rsm.state_key(state)
+        if isinstance(position, CountedBlock):
+            position.build()
+            return
+        codes = np.zeros(len(STRUCTURAL) + 1, np.int32)
+        for byte, code in position.edges(self).items():
+            codes[self._class_of[byte]] = code
+        inner = position.position if isinstance(position, Spaced) else position
+        self.rsm.set_row(state, self._map, codes, 0 if isinstance(inner, End) else -1)
+
+    def build_return(self, frame: int, outcome: int) -> None:
+        """Find where a caller goes on after an outcome that was met for the first time."""
+        self.table.clock.restart()
+        back, reading = self.rsm.frame_key(frame)
+        if isinstance(back, AfterKey):
+            target = back.resume_class(self, outcome)
+        else:
+            target = back.resume(self, read(reading, self._outcomes.truth(outcome)))
+        self.rsm.set_return(frame, outcome, target)
+
+    def record(self, state: int, text: bytes) -> int:
+        """The state once it is known which text a recorded call has read."""
+        self.table.clock.restart()
+        if state == 0:
+            return 0
+        return self.state(self.rsm.state_key(state).recorded(self, text))
+
+    # ── pieces that positions are made of ────────────────────────────────────────────────────────────────────────────
+
+    def state(self, position: Position) -> int:
+        """The state of a position."""
+        return self.rsm.new_state(position)
+
+    def exit(self, truth: Truth) -> int:
+        """The code of an edge that ends a component with this outcome."""
+        return self.rsm.exit(self._outcomes.number(truth))
+
+    def gap(
+        self,
+        position: Position,
+        *,
+        inside: bool = True,
+        before_key: bool = False,
+        before_value: bool = False,
+        depth: int = 0,
+    ) -> int:
+        """The state of a position at which the layout may, or has to, put white space first."""
+        options = self.options
+        if options.indent is not None:
+            text = b"\n" + b" " * (options.indent * depth) if before_key else b" " if before_value else b""
+        elif options.whitespace == "flexible":
+            return self.state(Spaced(position))
+        else:
+            text = b" " if options.whitespace == "json" and (before_key or before_value) else b""
+        return self.state(Fixed(position, text) if text and inside else position)
+
+    def indented(self, position: Position, depth: int) -> Edges:
+        """Edges of a line break and the indent before ``position``."""
+        assert self.options.indent is not None
+        indent = b" " * (self.options.indent * depth)
+        return {ord("\n"): self.state(Fixed(position, indent) if indent else position)}
+
+    def closing(self, bracket: int, code: int, depth: int) -> Edges:
+        """Edges that end an object or array which has members or items."""
+        if self.options.indent is None:
+            return {bracket: code}
+        return self.indented(Closing(bracket, code), depth)
+
+    def is_whitespace(self, target: int) -> bool:
+        """Whether a call of ``target`` reads white space."""
+        return target == self._space
+
+    def whitespace_call(self, position: Position) -> int:
+        """The code of the first white space character before ``position``."""
+        return self.rsm.call(self._space, self._frame(AfterSpace(position), ()))
+
+    def _frame(self, back: Return, reading: Reading) -> int:
+        return self.rsm.new_frame((back, reading), back.records)
+
+    # ── values ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def value_edges(self, must: int, watches: tuple[int, ...], back: Return, depth: int = 0) -> Edges:
+        """Edges of a value's first byte: a call of the component of each type that the value may have."""
+        depth = depth if self.options.indent is not None else 0
+        edges: Edges = {}
+        table = self.table
+        for type_ in TYPES:
+            wanted = self.keywords.expand(must, type_)
+            if wanted == FALSE or not self.emptiness.typed(wanted, type_):
+                continue
+            asked = [self.keywords.expand(watch, type_) for watch in watches]
+            watched, reading = what_to_watch(table, wanted, asked)
+            frame = self._frame(back, reading)
+            for byte, target in self._component(type_, wanted, watched, (must, *watches), depth).items():
+                edges[byte] = self.rsm.call(target, frame)
+        return edges
+
+    def _component(
+        self, type_: str, must: int, watches: tuple[int, ...], of: tuple[int, ...], depth: int
+    ) -> dict[int, int]:
+        """First byte → state after it, of the component for one type. of: the value formulas that it comes from."""
+        if type_ == OBJECT:
+            shape = self._object_shape(must, watches, self.order.of(of), self.options.property_order == "any")
+            return {ord("{"): self.gap(ObjectStart(ObjectState(shape, *shape.at_start(), 0, depth)))}
+        if type_ == ARRAY:
+            array = self._array_shape(must, watches)
+            return {ord("["): self.gap(ArrayStart(ArrayState(array, *array.at_start(), 0, depth)))}
+        return self._scalars.value(type_, must, watches)
+
+    # ── objects and arrays ───────────────────────────────────────────────────────────────────────────────────────────
+
+    def _object_shape(
+        self, must: int, watches: tuple[int, ...], order: tuple[str, ...], any_order: bool
+    ) -> ObjectShape:
+        key = (OBJECT, must, watches, order, any_order)
+        shape: ObjectShape | None = self._shapes.get(key)
+        if shape is None:
+            shape = ObjectShape(must, watches, order, any_order, self.table, self.emptiness)
+            self._shapes[key] = shape
+        return shape
+
+    def _array_shape(self, must: int, watches: tuple[int, ...]) -> ArrayShape:
+        key = (ARRAY, must, watches)
+        shape: ArrayShape | None = self._shapes.get(key)
+        if shape is None:
+            shape = self._shapes[key] = ArrayShape(must, watches, self.table, self.emptiness)
+        return shape
+
+    def _some_object(self, formula: int) -> bool:
+        return self._object_shape(formula, (), (), True).satisfiable()
+
+    def _some_array(self, formula: int) -> bool:
+        return self._array_shape(formula, ()).satisfiable()
+
+    def key_code(self, o: ObjectState) -> int | None:
+        """The code of a key's opening quote, None if no member may come."""
+        if o in self._keys:
+            return self._keys[o]
+        allowed = sum(1 << c for c in self.allowed_keys(o))
+        code = None
+        if allowed:
+            code = self.rsm.call(self._scalars.key(o.shape.keys, allowed, o.seen), self._frame(AfterKey(o), ()))
+        self._keys[o] = code
+        return code
+
+    def allowed_keys(self, o: ObjectState) -> Iterator[int]:
+        """The classes of keys that may come next, declared names first."""
+        for c in o.shape.choices(o.place):
+            if self._room_in(o, c) and self.emptiness.satisfiable(o.shape.asked_of(o.residual, o.place, c)):
+                yield c
+
+    @staticmethod
+    def _room_in(o: ObjectState, c: int) -> bool:
+        """Whether a class of keys has one that was not written yet, as far as written ones are tracked."""
+        n = o.shape.keys.n_names
+        size = None if c < n else o.shape.keys.sizes[c - n]
+        return size is None or not o.seen or sum(o.shape.keys.class_of(key) == c for key in o.seen) < size
+
+    def object_possible(self, o: ObjectState) -> bool:
+        """Whether an object can go on or end here: never false but where a finite class of keys is used up."""
+        return not o.seen or o.may_end or self.key_code(o) is not None

@@ -1,0 +1,162 @@
+"""Random instances of a schema: a walk through its machine that always ends.
+
+The walk prefers what is natural to read: declared names, letters and digits, texts that end soon. When the text gets
+long, or nests deeply, it takes the shortest way to an end (see `ending`).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from fsmc.compiler.automata.tables import CALL, EXIT
+from fsmc.compiler.errors import LimitExceeded
+from fsmc.compiler.schema.ending import short_ending
+from fsmc.compiler.schema.machine import SchemaMachine
+from fsmc.compiler.schema.scalar_blocks import CountedBlock
+from fsmc.compiler.schema.walk import Move, Walk, Walker
+
+MAX_STEPS = 500_000
+
+END_OF = {ord("}"): 0.15, ord("]"): 0.3, ord('"'): 0.12}
+END_OF_NUMBER = 0.5
+DECLARED = 0.9
+NEXT_NAME = 0.6
+"""How likely, where there is a choice: that an object, array, string or number ends; that a key is a declared name; that
+it is the next one in their order, or the one after it, and so on."""
+
+
+class InstanceSampler:
+    """Draws valid instances of a schema at random, laid out as its machine is, with no white space that can be left out.
+
+    machine: of the schema. seed: the same one gives the same instances. max_length: in bytes; a text that has got so long
+    is ended the shortest way. max_depth: objects and arrays inside each other beyond which the same happens to them.
+    Both may be exceeded where the schema leaves no choice.
+
+    >>> from fsmc.compiler.schema.recipe import SchemaRecipe
+    >>> sampler = InstanceSampler(SchemaRecipe({"enum": [["a"], {"b": None}]}).build(), seed=1)
+    >>> sorted({sampler.sample() for _ in range(50)})
+    ['["a"]', '{"b":null}']
+    """
+
+    def __init__(
+        self,
+        machine: SchemaMachine,
+        seed: int | None = None,
+        *,
+        max_length: int = 400,
+        max_depth: int = 8,
+        max_steps: int = MAX_STEPS,
+    ) -> None:
+        self.walker = Walker(machine)
+        self.max_length, self.max_depth, self.max_steps = max_length, max_depth, max_steps
+        self._rng = np.random.default_rng(seed)
+
+    def sample(self) -> str:
+        """One more instance. Raises LimitExceeded where the shortest way to an end takes more than ``max_steps`` to find."""
+        walk = self.walker.start()
+        nested: list[int] = []  # how many calls were open before each open object and array
+        while len(walk.text) < self.max_length:
+            move = self._choose(walk, len(nested) < self.max_depth)
+            if move is None:
+                return walk.text.decode()
+            opened = len(walk.stack)
+            self.walker.do(walk, move)
+            while nested and nested[-1] >= len(walk.stack):
+                nested.pop()
+            if len(walk.stack) > opened and move.text in (b"{", b"["):
+                if len(nested) == self.max_depth:
+                    self._close(walk, opened)
+                else:
+                    nested.append(opened)
+        self._close(walk, 0)
+        return walk.text.decode()
+
+    def _close(self, walk: Walk, depth: int) -> None:
+        self._fill(walk)
+        n_moves = 0
+        while len(walk.stack) > depth or (depth == 0 and self.walker.rsm.final(walk.state) < 0):
+            for move in short_ending(self.walker, walk, depth, self.max_steps):
+                self.walker.do(walk, move)
+                n_moves += 1
+            if n_moves > self.max_steps:
+                raise LimitExceeded("max_steps", self.max_steps, n_moves, "no short way to the end was found")
+
+    def _fill(self, walk: Walk) -> None:
+        """Make a string as long as it has to be: the search would try everything that may stand at each of its places."""
+        block = self.walker.rsm.state_key(walk.state)
+        if isinstance(block, CountedBlock):
+            for _ in range(4 * block.string.counted.minimum):
+                groups = self.walker.groups(walk.state)
+                if any(code < 0 for code, _ in groups):
+                    break
+                weights = [_WEIGHT[group[0]] for _, group in groups]
+                code, group = groups[self._draw(np.array(weights))]
+                self.walker.do(walk, Move(self._one_of(group), code))
+
+    def _choose(self, walk: Walk, may_nest: bool) -> Move | None:
+        """A move at random; None at the end of the text."""
+        rsm, rng = self.walker.rsm, self._rng
+        moves: list[Move] = []
+        weights: list[float] = []
+        for code, group in self.walker.groups(walk.state):
+            if code > 0:
+                moves.append(Move(self._one_of(group), code))
+                weights.append(_EXPONENT if set(group) <= set(b"eE") else float(_WEIGHT[list(group)].max()))
+                continue
+            kind, operand, frame = rsm.action(code)
+            if kind == CALL:
+                named = self._name(frame)
+                if named is not None:
+                    return named
+                moves.append(Move(self._one_of(group), code))
+                weights.append(1.0 if may_nest or group not in (b"{", b"[") else 1e-9)
+            elif rsm.after_outcome(walk.stack[-1], operand):
+                end = END_OF.get(group[0], 1.0) if kind == EXIT else END_OF_NUMBER
+                if rng.random() < end:
+                    return Move(group[:1] if kind == EXIT else b"", code)
+                moves.append(Move(group[:1] if kind == EXIT else b"", code))
+                weights.append(_LATE_END)
+        if not moves:
+            assert not walk.stack and rsm.final(walk.state) >= 0, f"a dead end after {bytes(walk.text)!r}"
+            return None
+        return moves[self._draw(np.array(weights))]
+
+    def _name(self, frame: int) -> Move | None:
+        """A declared name, if a call with this frame reads keys and one is wanted."""
+        o = self.walker.object_of(frame)
+        if o is None:
+            return None
+        n_names = o.shape.keys.n_names
+        allowed = list(self.walker.machine.allowed_keys(o))
+        names = [c for c in allowed if c < n_names]
+        if not names or (len(names) < len(allowed) and self._rng.random() > DECLARED):
+            return None
+        if o.shape.any_order:
+            return self.walker.name(o, frame, names[int(self._rng.integers(len(names)))])
+        skipped = int(self._rng.geometric(NEXT_NAME)) - 1
+        return self.walker.name(o, frame, names[min(skipped, len(names) - 1)])
+
+    def _one_of(self, group: bytes) -> bytes:
+        return group if len(group) == 1 else bytes([group[self._draw(_WEIGHT[list(group)])]])
+
+    def _draw(self, weights: npt.NDArray[np.float64]) -> int:
+        sums = np.cumsum(weights)
+        return int(np.searchsorted(sums, self._rng.random() * sums[-1], side="right"))
+
+
+def _weights() -> npt.NDArray[np.float64]:
+    """How natural each byte is in a text."""
+    weights = np.full(256, 0.002)
+    weights[0x20:0x7F] = 0.02
+    weights[0x80:0xC0] = 1.0  # inside a character
+    weights[list(b"aeiounrstl")] = 2.0
+    for byte in b"abcdefghijklmnopqrstuvwxyz0123456789":
+        weights[byte] = max(weights[byte], 1.0)
+    weights[list(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ ")] = 0.2
+    return weights
+
+
+_WEIGHT = _weights()
+_EXPONENT, _LATE_END = 0.05, 0.2
+"""How natural an exponent is beside digits; and an end although the coin said that the text goes on."""

@@ -1,0 +1,191 @@
+"""The components that are built whole: strings, numbers, literals, keys and white space, as blocks of a lazy machine.
+
+Each is entered by its first byte, which the caller's edge consumes: a string's block begins after the opening quote. A
+string ends with its closing quote; a number only where something else begins, so that byte is read again by the caller.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from fsmc.compiler.automata.byte_groups import loop_groups
+from fsmc.compiler.automata.lazy_rsm import LazyRSM
+from fsmc.compiler.schema.atoms import FALSE_LITERAL, NULL, NUMBER, STRING, TRUE_LITERAL
+from fsmc.compiler.schema.counted import BLOCK, CountedString
+from fsmc.compiler.schema.formula import Formulas
+from fsmc.compiler.schema.json_text import escape_json
+from fsmc.compiler.schema.key_machine import key_machine
+from fsmc.compiler.schema.key_space import KeySpace
+from fsmc.compiler.schema.numbers import number_component
+from fsmc.compiler.schema.outcome_dfa import OutcomeDFA
+from fsmc.compiler.schema.outcomes import Outcomes
+from fsmc.compiler.schema.strings import split_length, string_component
+
+WHITE_SPACE = b" \t\n\r"
+STRUCTURAL = WHITE_SPACE + b'"{}[]:,-0123456789tfn'
+"""All bytes that may stand outside of strings, literals and numbers already begun."""
+
+_LITERALS = {NULL: b"null", TRUE_LITERAL: b"true", FALSE_LITERAL: b"false"}
+_NUMBER_ENDS = WHITE_SPACE + b",]}"
+
+
+class ScalarBlocks:
+    """Adds components to ``rsm``, each once; a state that they are entered at is a state of ``rsm``."""
+
+    def __init__(self, rsm: LazyRSM, table: Formulas, outcomes: Outcomes) -> None:
+        self.rsm, self.table, self.outcomes = rsm, table, outcomes
+        self._values: dict[tuple[str, int, tuple[int, ...]], dict[int, int]] = {}
+        self._keys: dict[tuple[KeySpace, int, frozenset[str]], int] = {}
+
+    def value(self, type_: str, must: int, watches: tuple[int, ...]) -> dict[int, int]:
+        """First byte → state after it, of the values of a scalar type of which ``must`` holds; exits with the outcome."""
+        key = (type_, must, watches)
+        known = self._values.get(key)
+        if known is None:
+            if type_ == STRING:
+                known = {ord('"'): self._string(must, watches)}
+            elif type_ == NUMBER:
+                known = self._number(number_component(must, watches, self.table))
+            else:
+                known = self._literal(_LITERALS[type_])
+            self._values[key] = known
+        return known
+
+    def key(self, keys: KeySpace, allowed: int, seen: frozenset[str]) -> int:
+        """The state after a key's opening quote; exits with the class of the key. See `key_machine`."""
+        key = (keys, allowed, seen)
+        known = self._keys.get(key)
+        if known is None:
+            dfa = key_machine(keys, allowed, seen)
+            known = self._keys[key] = self._quoted(dfa, [self.rsm.exit(c) for c in range(keys.n_classes)])
+        return known
+
+    def white_space(self, at_most: int) -> int:
+        """The state after the first of at most so many white space characters."""
+        byte_class, delta, final = _white_space_tables(at_most, self.rsm.exit_redo(0))
+        return self.rsm.add_block(byte_class, delta, final) + 1
+
+    def _string(self, must: int, watches: tuple[int, ...]) -> int:
+        """The state after the opening quote of a string."""
+        rest, low, high = split_length(must, self.table)
+        if (low, high) == (0, None):
+            dfa = escape_json(string_component(must, watches, self.table))
+            return self._quoted(dfa, self._exits(dfa))
+        counted = CountedString(string_component(rest, watches, self.table), low, high)
+        return CountedBlocks(self.rsm, counted, self._exits(counted.dfa)).start
+
+    def _exits(self, dfa: OutcomeDFA) -> list[int]:
+        return [self.rsm.exit(self.outcomes.number(vector)) for vector in dfa.vectors]
+
+    def _quoted(self, dfa: OutcomeDFA, exits: list[int]) -> int:
+        """Add a machine over the text between quotes; its closing quote stands for ``exits[outcome of the state]``."""
+        byte_class, delta = _own_class(dfa, b'"')
+        ends = dfa.outcome >= 0
+        delta[ends, byte_class[ord('"')]] = np.array(exits, np.int32)[dfa.outcome[ends]]
+        return self.rsm.add_block(byte_class, delta, np.full(len(delta), -1, np.int32)) + dfa.start
+
+    def _number(self, dfa: OutcomeDFA) -> dict[int, int]:
+        """Add a machine over a number's text, which ends only where something else begins, or the whole text ends."""
+        byte_class, delta = _own_class(dfa, _NUMBER_ENDS)
+        outcomes = np.array([self.outcomes.number(v) for v in dfa.vectors], np.int32)
+        codes = np.array([self.rsm.exit_redo(int(o)) for o in outcomes], np.int32)
+        ends = dfa.outcome >= 0
+        for byte in _NUMBER_ENDS:
+            delta[ends, byte_class[byte]] = codes[dfa.outcome[ends]]
+        final = np.full(len(delta), -1, np.int32)
+        final[ends] = outcomes[dfa.outcome[ends]]
+        offset = self.rsm.add_block(byte_class, delta, final)
+        first = dfa.delta[dfa.start]
+        return {b: int(first[dfa.byte_class[b]]) + offset for b in b"-0123456789" if first[dfa.byte_class[b]] > 0}
+
+    def _literal(self, text: bytes) -> dict[int, int]:
+        byte_class = np.zeros(256, np.uint8)
+        letters = sorted(set(text[1:]))
+        byte_class[letters] = np.arange(1, len(letters) + 1)
+        delta = np.zeros((len(text), len(letters) + 1), np.int32)
+        for i, byte in enumerate(text[1:], 1):
+            delta[i, byte_class[byte]] = i + 1 if i + 1 < len(text) else self.rsm.exit(0)
+        return {text[0]: self.rsm.add_block(byte_class, delta, np.full(len(delta), -1, np.int32)) + 1}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CountedBlock:
+    """The key of the states of a counted string for `counted.BLOCK` counts from ``first`` on; they are built together."""
+
+    string: CountedBlocks
+    first: int
+
+    def build(self) -> None:
+        """Make the rows."""
+        self.string.build(self.first)
+
+
+class CountedBlocks:
+    """The states of a `CountedString` in a machine: blocks of counts, made as texts get there.
+
+    exits: for each outcome, the code of the closing quote.
+    """
+
+    def __init__(self, rsm: LazyRSM, counted: CountedString, exits: list[int]) -> None:
+        self.rsm, self.counted = rsm, counted
+        self._byte_class, _ = _own_class(counted.dfa, b'"')
+        self._map = rsm.class_map(self._byte_class)
+        self._exits = np.array([*exits, 0], np.int32)  # [-1]: of a state in which the text may not end
+        self._loops = np.where(counted.whole, loop_groups(counted.dfa.delta, counted.dfa.byte_class), 0)
+        self._blocks: dict[int, int] = {}
+
+    @property
+    def start(self) -> int:
+        """The state after the opening quote."""
+        return self._offset(0) + self.counted.dfa.start
+
+    def _offset(self, count: int) -> int:
+        """What to add to a state of the uncounted machine, after ``count`` characters."""
+        n = self.counted.dfa.n_states
+        block, place = divmod(count, BLOCK)
+        if block not in self._blocks:
+            self._blocks[block] = self.rsm.reserve(BLOCK * n, CountedBlock(self, block * BLOCK))
+        return self._blocks[block] + place * n
+
+    def build(self, first: int) -> None:
+        """Make the rows for the counts from ``first`` on."""
+        counted, dfa = self.counted, self.counted.dfa
+        quote = self._byte_class[ord('"')]
+        ends = dfa.outcome >= 0
+        rows = []
+        for count in range(first, first + BLOCK):
+            edges = counted.rows(count, self._offset(count), self._offset(counted.next_count(count)))
+            row = np.concatenate((edges, edges[:, dfa.byte_class[ord('"')], None]), axis=1)
+            if counted.may_end(count):
+                row[ends, quote] = self._exits[dfa.outcome[ends]]
+            rows.append(row)
+        codes = np.concatenate(rows).astype(np.int32)
+        room = np.concatenate([counted.room(count) for count in range(first, first + BLOCK)])
+        loops = np.tile(self._loops, BLOCK)
+        self.rsm.set_rows(self._blocks[first // BLOCK], self._map, codes, loops=loops, room=room)
+
+
+@lru_cache(maxsize=16)
+def _white_space_tables(n: int, end: int) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+    """State k: k characters have been read; what may stand after white space is ``end``."""
+    byte_class = np.zeros(256, np.uint8)
+    byte_class[list(STRUCTURAL)] = 2
+    byte_class[list(WHITE_SPACE)] = 1
+    delta = np.zeros((n + 1, 3), np.int32)
+    delta[1:n, 1] = np.arange(2, n + 1)
+    delta[1:, 2] = end
+    final = np.zeros(n + 1, np.int32)
+    final[0] = -1
+    return byte_class, delta, final
+
+
+def _own_class(dfa: OutcomeDFA, alone: bytes) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int32]]:
+    """The tables of a machine with a class of its own for each byte of ``alone``; the arrays are new and writable."""
+    byte_class = dfa.byte_class.copy()
+    columns = [dfa.delta, *(dfa.delta[:, byte_class[byte], None] for byte in alone)]
+    byte_class[list(alone)] = dfa.delta.shape[1] + np.arange(len(alone))
+    return byte_class, np.concatenate(columns, axis=1)

@@ -1,0 +1,109 @@
+"""What users give as a schema: a dict, JSON text, or a Python type."""
+
+from __future__ import annotations
+
+import json
+import re
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from fsmc.compiler.errors import LimitExceeded, SchemaError
+
+MAX_DEPTH = 400
+"""How deeply objects and arrays of a schema may nest."""
+
+_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"|[\[{]|[\]}]', re.DOTALL)
+
+
+def schema_of(source: Any) -> dict[str, Any] | bool | str:
+    """The schema of what users call one: a dict, a bool, JSON text, a pydantic model, a dataclass, a TypedDict or other type.
+
+    Raises SchemaError for anything else.
+
+    >>> schema_of({"type": "null"})
+    {'type': 'null'}
+    """
+    if isinstance(source, (dict, bool, str)):
+        return source
+    if source is None or isinstance(source, (int, float, list, tuple, bytes)):
+        raise SchemaError(f"a schema is an object or a boolean, not {json_type(source)}", "", "")
+    try:
+        from pydantic import TypeAdapter
+        from pydantic.errors import PydanticUserError
+    except ImportError as error:
+        raise SchemaError("to compile a type, install pydantic; or give its JSON Schema as a dict", "", "") from error
+    try:
+        return TypeAdapter(source).json_schema()
+    except (PydanticUserError, TypeError, NameError) as error:
+        reason = str(error).partition("\n")[0]
+        raise SchemaError(f"{source!r} is neither a JSON Schema nor a type for pydantic: {reason}", "", "") from error
+
+
+def parse_json(text: str, max_depth: int = MAX_DEPTH) -> Any:
+    """JSON text with exact numbers. Raises SchemaError for what is not JSON: also NaN, Infinity and repeated members.
+
+    >>> parse_json('[1.10, 1e400]')
+    [Decimal('1.10'), Decimal('1E+400')]
+    """
+    try:
+        return json.loads(text, parse_float=_decimal, parse_constant=_no_constant, object_pairs_hook=_members)
+    except RecursionError as error:
+        raise LimitExceeded("max_depth", max_depth, _depth(text, max_depth), "the text nests too deeply") from error
+    except ValueError as error:
+        if isinstance(error, SchemaError):
+            raise
+        raise SchemaError(f"not JSON: {error}", "", "") from error
+
+
+def _decimal(digits: str) -> Decimal:
+    try:
+        return Decimal(digits)
+    except InvalidOperation as error:  # an exponent beyond the decimal module's
+        raise SchemaError(f"the number {digits[:20]}… is too large or too small", "", "") from error
+
+
+def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        names: set[str] = set()
+        twice = next(name for name, _ in pairs if name in names or names.add(name))  # type: ignore[func-returns-value]
+        raise SchemaError(f"the member {twice!r} stands twice in one object", "", "")
+    return found
+
+
+def _no_constant(name: str) -> Any:
+    raise SchemaError(f"{name} is not JSON", "", "")
+
+
+def _depth(text: str, enough: int) -> int:
+    """How deeply brackets nest in the text, not counting those in strings; counted no further than past ``enough``."""
+    depth = deepest = 0
+    for match in _BRACKETS.finditer(text):
+        if match[0] in "[{":
+            depth += 1
+            deepest = max(deepest, depth)
+            if deepest > enough:
+                break
+        elif match[0] in "]}":
+            depth -= 1
+    return deepest
+
+
+def json_type(value: Any) -> str:
+    """What a value is, for messages."""
+    for type_, name in ((bool, "a boolean"), (str, "a string"), (dict, "an object"), ((list, tuple), "an array")):
+        if isinstance(value, type_):
+            return name
+    return "null" if value is None else "a number" if isinstance(value, (int, float, Decimal)) else type(value).__name__
+
+
+def shown(value: Any) -> str:
+    """A value in a message: what it is, or itself where that is short."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, (str, int, float, Decimal)):
+        if isinstance(value, int) and value.bit_length() > 200:  # Python refuses to print very large ones
+            return "a number of more than 60 digits"
+        text = str(value) if isinstance(value, Decimal) else repr(value)
+        return text if len(text) <= 40 else json_type(value)
+    return json_type(value)
