@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 def main() -> int:
     demo = runpy.run_path(str(ROOT / "examples" / "demo.py"), run_name="demo")
     with open(os.devnull, "w") as nowhere:
-        recorder = Console(record=True, width=100, force_terminal=True, highlight=False, file=nowhere)
+        recorder = Console(record=True, width=100, force_terminal=False, highlight=False, file=nowhere)
         demo["main"].__globals__["Console"] = lambda **_: recorder
         status: int = demo["main"](sys.argv[1:])
         title = "python examples/demo.py"
