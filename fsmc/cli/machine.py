@@ -92,7 +92,7 @@ def read_bytes(text: str | None, file: Path | None) -> bytes:
     if file is not None:
         return file.read_bytes()
     if text is None or text == "-":
-        if text is None and sys.stdin.isatty():
+        if sys.stdin is None or (text is None and sys.stdin.isatty()):  # None: it is closed
             raise UsageError("give a text, --text-file, or a text on standard input")
         return sys.stdin.buffer.read()
     return text.encode("utf-8", "surrogateescape")

@@ -54,8 +54,9 @@ def sample_command(
     if count and not lengths:
         raise UsageError(f"no matching text has {max_length} characters or fewer: raise --max-length")
     rng = np.random.default_rng(seed)
-    texts = [strings.sample(rng, int(rng.choice(lengths))) for _ in range(count)]
+    texts = (strings.sample(rng, int(rng.choice(lengths))) for _ in range(count))
     if as_json:
         print_json({"texts": [text.decode() for text in texts]})
     else:
-        sys.stdout.buffer.write(b"".join(text + b"\n" for text in texts))
+        for text in texts:  # each at once: a reader that has seen enough ends the command
+            sys.stdout.buffer.write(text + b"\n")
