@@ -175,7 +175,8 @@ class ArrayShape(Shape):
         """
         table = self.table
         least, most = self.least, self.most
-        unique, repeated = [self.unique_pointer] if self.unique else [], []
+        unique: list[str] = [self.unique_pointer] if self.unique else []
+        repeated: list[str] = []
         always = list(self.static)
         wanted: list[tuple[int, int | None, int]] = []  # an item in [low, high) that satisfies the formula
         bounded: list[tuple[int, int]] = []  # at most n items satisfy the formula
