@@ -187,8 +187,6 @@ class CompiledGrammar:
         """
         if not isinstance(vocab, Vocabulary):
             raise TypeError(f"vocab must be a Vocabulary, not {type(vocab).__name__}")
-        if not isinstance(vocab, Vocabulary):
-            raise TypeError(f"vocab must be a Vocabulary, not {type(vocab).__name__}")
         arrays, metadata = load_arrays(path, kind=FILE_KIND)
         return cls._from_parts(arrays, metadata, vocab, os.fspath(path))
 
