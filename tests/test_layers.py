@@ -36,7 +36,9 @@ MAY_IMPORT: dict[str, set[str]] = {
         "fsmc.compiler.automata",
         "fsmc.compiler.tokens",
     },
+    "fsmc.compiler.warm_up": {"fsmc.compiler.schema", "fsmc.compiler.tokens"},
     "fsmc.compiler.pipeline": {
+        "fsmc.compiler.warm_up",
         "fsmc.jit",
         "fsmc.cache_dir",
         "fsmc.compiler.errors",

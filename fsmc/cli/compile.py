@@ -8,26 +8,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fsmc.cli.machine import (
-    INDEX_SUFFIX,
-    Ascii,
-    DotAll,
-    FileOption,
-    FlavorOption,
-    IgnoreCase,
-    MaxSeconds,
-    MaxStates,
-    MultiLine,
-    Source,
-    Verbose,
-)
+from fsmc.cli.grouped import expand
+from fsmc.cli.inspect import of_schema, schema_rows
+from fsmc.cli.machine import INDEX_SUFFIX, IndexSource, Language, MaxSeconds, MaxStates, SchemaSource, Source
 from fsmc.cli.output import JsonOption, Stages, UsageError, print_json, print_table, stages
 
 if TYPE_CHECKING:
     from fsmc.compiler.pipeline import CompiledGrammar
 
 
+@expand(Language, "language")
 def compile_command(
+    language: Language,
     tokenizer: Annotated[
         Path,
         typer.Option(
@@ -36,16 +28,9 @@ def compile_command(
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help=f"The index file to write (*{INDEX_SUFFIX}).")],
     pattern: Annotated[str | None, typer.Argument(help="A regular expression.")] = None,
-    file: FileOption = None,
     vocab_size: Annotated[
         int | None, typer.Option(min=1, help="Width of the model's logits, where they are padded.")
     ] = None,
-    flavor: FlavorOption = "python",
-    i: IgnoreCase = False,
-    s: DotAll = False,
-    m: MultiLine = False,
-    x: Verbose = False,
-    a: Ascii = False,
     max_states: MaxStates = None,
     max_seconds: MaxSeconds = None,
     use_cache: Annotated[bool, typer.Option("--cache/--no-cache", help="Use the disk cache.")] = True,
@@ -53,32 +38,44 @@ def compile_command(
 ) -> None:
     """Compile a pattern for a tokenizer into an index file: the machine and the mask of every state.
 
-    `fsmc compile '[0-9]{4}-[0-9]{2}-[0-9]{2}' -t tokenizer.json -o date.fsmc`
+    Of a JSON Schema the file holds the schema, checked, and its layout: the machine is made as texts walk through it.
+    `fsmc compile '[0-9]{4}-[0-9]{2}-[0-9]{2}' -t tokenizer.json -o date.fsmc`,
+    `fsmc compile --schema schema.json -t tokenizer.json -o schema.fsmc`
     """
+    from fsmc.compiler.automata.rsm import RSM
+
     if output.suffix != INDEX_SUFFIX:
         raise UsageError(f"the index file's name must end in {INDEX_SUFFIX}, so that other commands know it: {output}")
-    source = Source.read(pattern, file, flavor, {"i": i, "s": s, "m": m, "x": x, "a": a})
+    source = language.source(pattern)
+    if isinstance(source, IndexSource):
+        raise UsageError(f"{pattern} is an index file: it is compiled already")
     limits = {"max_states": max_states, "max_seconds": max_seconds}
     with stages() as progress:
         grammar, seconds = _compile(source, tokenizer, vocab_size, limits, use_cache, progress)
         progress.start("writing")
         grammar.save(output)
     document = summary(grammar, output, seconds)
+    if isinstance(grammar.machine, RSM):
+        document |= of_pattern(grammar)
+        rows = pattern_rows(document)
+    else:
+        document |= of_schema(grammar.machine)
+        rows = schema_rows(document) | {"bytes": f"{document['file_bytes']:,} in the file"}
     if as_json:
         print_json(document)
     else:
-        print_table(f"{output}", as_rows(document))
+        print_table(f"{output}", rows | {"seconds": shown_seconds(document)})
 
 
 def _compile(
-    source: Source,
+    source: Source | SchemaSource,
     tokenizer: Path,
     vocab_size: int | None,
     limits: dict[str, Any],
     use_cache: bool,
     progress: Stages,
 ) -> tuple[CompiledGrammar, dict[str, float]]:
-    """The grammar with its whole index, and the seconds of each stage."""
+    """The grammar, of a pattern with its whole index, and the seconds of each stage."""
     began: dict[str, float] = {}
 
     def stage(name: str, title: str) -> None:
@@ -86,7 +83,6 @@ def _compile(
         progress.start(title)
 
     stage("load", "loading")
-    from fsmc.compiler.pipeline import GrammarCompiler
     from fsmc.compiler.tokens.trie import trie_of
     from fsmc.compiler.tokens.vocabulary import Vocabulary
 
@@ -96,10 +92,12 @@ def _compile(
     trie_of(vocabulary)
     stage("compile", "pattern to machine")
     given = {name: value for name, value in limits.items() if value is not None}
-    compiler = GrammarCompiler(vocabulary, cache_dir="user" if use_cache else None, **given)
-    grammar = compiler.compile_regex(source.pattern, flavor=source.flavor, flags=source.flags)
+    grammar = source.compile(vocabulary, cache=use_cache, **given)
     stage("masks", "masks")
-    grammar.build_index(progress.advance)
+    if isinstance(source, Source):
+        grammar.build_index(progress.advance)
+    else:
+        fill_first_mask(grammar)
     stage("end", "done")
     seconds = {
         name: after - before for (name, before), after in zip(began.items(), [*began.values()][1:], strict=False)
@@ -107,17 +105,34 @@ def _compile(
     compile_seconds, mask_seconds = seconds.pop("compile"), seconds.pop("masks")
     if grammar.stats.from_cache:
         return grammar, {**seconds, "from cache": compile_seconds}
-    return grammar, {**seconds, **grammar.stats.seconds, "masks": mask_seconds}
+    masks = "masks" if isinstance(source, Source) else "first mask"
+    return grammar, {**seconds, **grammar.stats.seconds, masks: mask_seconds}
+
+
+def fill_first_mask(grammar: CompiledGrammar) -> None:
+    """Do what a generation has to wait for before its first token."""
+    from fsmc.runtime.bitmask import allocate_token_bitmask
+    from fsmc.runtime.matcher import GrammarMatcher
+
+    GrammarMatcher(grammar).fill_next_token_bitmask(allocate_token_bitmask(1, grammar.vocab.size))
 
 
 def summary(grammar: CompiledGrammar, output: Path, seconds: dict[str, float]) -> dict[str, Any]:
-    """What was made, in numbers."""
-    index, stats = grammar.build_index(), grammar.stats
+    """What was made."""
     return {
         "file": str(output),
         "file_bytes": output.stat().st_size,
         "source": grammar.source,
         "vocabulary": {"size": grammar.vocab.size, "fingerprint": grammar.vocab.fingerprint},
+        "from_cache": grammar.stats.from_cache,
+        "seconds": seconds,
+    }
+
+
+def of_pattern(grammar: CompiledGrammar) -> dict[str, Any]:
+    """The figures of a machine with its whole index."""
+    index, stats = grammar.build_index(), grammar.stats
+    return {
         "nfa_states": stats.nfa_states,
         "states_before_minimizing": stats.raw_states,
         "states": stats.states,
@@ -125,12 +140,10 @@ def summary(grammar: CompiledGrammar, output: Path, seconds: dict[str, float]) -
         "distinct_masks": index.n_rows,
         "mask_bytes": index.nbytes,
         "forced_share": grammar.jump_map.forced_share,
-        "from_cache": stats.from_cache,
-        "seconds": seconds,
     }
 
 
-def as_rows(document: dict[str, Any]) -> dict[str, str]:
+def pattern_rows(document: dict[str, Any]) -> dict[str, str]:
     """The same for people."""
     return {
         "states": f"{document['states']:,} ({document['states_before_minimizing']:,} before minimizing, "
@@ -139,6 +152,10 @@ def as_rows(document: dict[str, Any]) -> dict[str, str]:
         "distinct masks": f"{document['distinct_masks']:,} over {document['vocabulary']['size']:,} tokens",
         "forced states": f"{document['forced_share']:.0%}",
         "bytes": f"{document['mask_bytes']:,} of masks, {document['file_bytes']:,} in the file",
-        "seconds": ", ".join(f"{name} {value:.3f}" for name, value in document["seconds"].items())
-        + f"; together {sum(document['seconds'].values()):.3f}",
     }
+
+
+def shown_seconds(document: dict[str, Any]) -> str:
+    """How long each stage took."""
+    stages = ", ".join(f"{name} {value:.3f}" for name, value in document["seconds"].items())
+    return f"{stages}; together {sum(document['seconds'].values()):.3f}"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fsmc.compiler.automata.dfa import DEAD
+from fsmc.compiler.automata.recursion import Configuration
 
 if TYPE_CHECKING:
-    from fsmc.compiler.automata.dfa import DFA
+    from fsmc.compiler.automata.recursion import RecursiveMachine
     from fsmc.compiler.syntax.charclass import CharClass
 
 CONTINUATION = range(0x80, 0xC0)
@@ -24,7 +24,7 @@ class Verdict:
 
     matches: whether all of it is accepted. offset: bytes that could be read; ``len(data)`` if it matches or only ends too
     early. expected: the characters that may come at ``character_start`` (where the character holding the offending byte
-    begins). may_end: whether the text could have ended there.
+    begins). may_end: whether the text could have ended there. configuration: of the machine there.
     """
 
     matches: bool
@@ -32,38 +32,36 @@ class Verdict:
     character_start: int
     expected: CharClass
     may_end: bool
+    configuration: Configuration
 
 
-def explain(dfa: DFA, data: bytes) -> Verdict:
+def explain(machine: RecursiveMachine, data: bytes) -> Verdict:
     """Run ``data`` and say where and why it stops.
 
     >>> from fsmc.compiler.automata.interop import from_interegular
+    >>> from fsmc.compiler.automata.rsm import RSM
     >>> import interegular
-    >>> dfa = from_interegular(interegular.parse_pattern("[0-9]{2}é").to_fsm())
-    >>> verdict = explain(dfa, b"12x")
+    >>> machine = RSM.from_dfa(from_interegular(interegular.parse_pattern("[0-9]{2}é").to_fsm()))
+    >>> verdict = explain(machine, b"12x")
     >>> verdict.offset, describe(verdict.expected)
     (2, 'é')
     """
-    offset = read_length(dfa, data)
-    matches = offset == len(data) and bool(dfa.accepting[dfa.run(data)])
+    offset, end = read(machine, data)
+    matches = offset == len(data) and machine.is_complete(end)
     start = character_start(data, offset)
-    state = dfa.run(data[:start])
-    return Verdict(matches, offset, start, next_characters(dfa, state), bool(dfa.accepting[state]))
+    here = read(machine, data[:start])[1]
+    return Verdict(matches, offset, start, next_characters(machine, here), machine.is_complete(here), here)
 
 
-def read_length(dfa: DFA, data: bytes) -> int:
-    """How many bytes can be read before no completion exists any more.
+def read(machine: RecursiveMachine, data: bytes) -> tuple[int, Configuration]:
+    """How many bytes can be read before no completion exists any more, and where the machine is after them."""
+    import numpy as np
 
-    DEAD is never left, so that the place can be found by bisection: O(n log n) table look-ups in the kernel instead of
-    n calls from Python.
-    """
-    if dfa.run(data) != DEAD:
-        return len(data)
-    low, high = 0, len(data)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if dfa.run(data[:middle]) != DEAD else (low, middle)
-    return low if dfa.start != DEAD else 0
+    from fsmc.compiler.tokens.walk import EMPTY_STACK, ReturnStacks, advance
+
+    stacks = ReturnStacks()
+    state, stack, _, n = advance(machine, stacks, machine.start, EMPTY_STACK, np.frombuffer(data, np.uint8))
+    return n, Configuration(state, stacks.frames(stack))
 
 
 def character_start(data: bytes, offset: int) -> int:
@@ -79,15 +77,15 @@ def character_start(data: bytes, offset: int) -> int:
     return offset
 
 
-def next_characters(dfa: DFA, state: int) -> CharClass:
-    """The characters that may come next in ``state``, which must lie between two characters."""
+def next_characters(machine: RecursiveMachine, here: Configuration) -> CharClass:
+    """The characters that may come next at a place, which must lie between two characters."""
     from fsmc.compiler.syntax.charclass import MAX_CODE_POINT, CharClass
 
-    tails: dict[tuple[int, int], list[tuple[int, int]]] = {}
+    tails: dict[tuple[Configuration, int], list[tuple[int, int]]] = {}
 
-    def tail(at: int, length: int) -> list[tuple[int, int]]:
+    def tail(at: Configuration | None, length: int) -> list[tuple[int, int]]:
         """Ranges of the number that ``length`` continuation bytes may spell from here."""
-        if at == DEAD:
+        if at is None:
             return []
         if length == 0:
             return [(0, 0)]
@@ -95,7 +93,7 @@ def next_characters(dfa: DFA, state: int) -> CharClass:
             ranges: list[tuple[int, int]] = []
             for digit, byte in enumerate(CONTINUATION):
                 base = digit << 6 * (length - 1)
-                for low, high in tail(step(at, byte), length - 1):
+                for low, high in tail(machine.step(at, byte), length - 1):
                     if ranges and ranges[-1][1] == base + low - 1:
                         ranges[-1] = (ranges[-1][0], base + high)
                     else:
@@ -103,15 +101,40 @@ def next_characters(dfa: DFA, state: int) -> CharClass:
             tails[at, length] = ranges
         return tails[at, length]
 
-    def step(at: int, byte: int) -> int:
-        return int(dfa.delta[at, dfa.byte_class[byte]])
-
-    ranges = [(byte, byte) for byte in range(0x80) if step(state, byte) != DEAD]
+    ranges = [(byte, byte) for byte in range(0x80) if machine.step(here, byte) is not None]
     for leads, length, first in LEADS:
         for lead in leads:
             base = (lead - first) << 6 * length
-            ranges += [(base + low, base + high) for low, high in tail(step(state, lead), length)]
+            ranges += [(base + low, base + high) for low, high in tail(machine.step(here, lead), length)]
     return CharClass.from_ranges((low, min(high, MAX_CODE_POINT)) for low, high in ranges if low <= MAX_CODE_POINT)
+
+
+def next_texts(machine: RecursiveMachine, here: Configuration, at_most: int = 6, max_bytes: int = 80) -> list[str]:
+    """What may come next in a JSON text: whole strings, literals and marks, without white space; [] if that is too much.
+
+    That is more than ``at_most``, or one longer than ``max_bytes``. A comma stands with what comes after it.
+    """
+    ways: list[tuple[bytes, Configuration]] = [(b"", here)]
+    done: list[str] = []
+    while ways:
+        text, at = ways.pop()
+        if text[-1:] in (b"}", b"]", b":", b"{", b"[") or (text.count(b'"') == 2 and text.endswith(b'"')):
+            done.append(text.decode())
+            continue
+        following = _without_white_space(machine, at)
+        if text and (machine.is_complete(at) or any(byte in b",]}" for byte, _ in following)):
+            done.append(text.decode())  # a literal or number ends here
+            following = [entry for entry in following if entry[0] not in b",]}"]
+        ways += [(text + bytes([byte]), after) for byte, after in following]
+        if len(ways) + len(done) > at_most or len(text) > max_bytes:
+            return []
+    return sorted(done)
+
+
+def _without_white_space(machine: RecursiveMachine, at: Configuration) -> list[tuple[int, Configuration]]:
+    """(byte, configuration after it) of each byte that may come; no white space unless nothing else may."""
+    live = [(byte, after) for byte in range(256) if (after := machine.step(at, byte)) is not None]
+    return [entry for entry in live if entry[0] not in b" \t\n\r"] or live
 
 
 def describe(chars: CharClass) -> str:

@@ -9,34 +9,23 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from fsmc.cli.machine import (
-    Ascii,
-    DotAll,
-    FileOption,
-    FlavorOption,
-    IgnoreCase,
-    MultiLine,
-    Source,
-    Verbose,
-    names_index,
-    read_bytes,
-)
+from fsmc.cli.grouped import expand
+from fsmc.cli.machine import Language, read_bytes
 from fsmc.cli.output import JsonOption, MissingError, print_json, stages
 
 if TYPE_CHECKING:
-    from fsmc.compiler.pipeline import CompiledGrammar
-    from fsmc.compiler.tokens.vocabulary import Vocabulary
     from fsmc.runtime.generation import Generation
 
 Jump = Literal["canonical", "exact", "off"]
 
 
+@expand(Language, "language")
 def generate_command(
+    language: Language,
     model: Annotated[
         str, typer.Option("--model", help="A folder as transformers saves it, a .gguf file, or 'smollm2'.")
     ],
     pattern: Annotated[str | None, typer.Argument(metavar="PATTERN|INDEX.fsmc", help="What the text matches.")] = None,
-    file: FileOption = None,
     prompt: Annotated[str | None, typer.Option("--prompt", "-p", help="'-' or nothing: standard input.")] = None,
     prompt_file: Annotated[Path | None, typer.Option(help="Read the prompt from this file.")] = None,
     chat: Annotated[
@@ -49,26 +38,20 @@ def generate_command(
     seed: Annotated[int | None, typer.Option(help="The same seed gives the same text.")] = None,
     threads: Annotated[int | None, typer.Option(min=1, help="CPU threads for the model.")] = None,
     stats: Annotated[bool, typer.Option("--stats", help="Print figures to standard error.")] = False,
-    flavor: FlavorOption = "python",
-    i: IgnoreCase = False,
-    s: DotAll = False,
-    m: MultiLine = False,
-    x: Verbose = False,
-    a: Ascii = False,
     as_json: JsonOption = False,
 ) -> None:
     """Let a model write a text that matches, streamed to standard output; what the pattern forced is shown dim.
 
+    `fsmc generate --schema schema.json --model smollm2 --chat -p 'Describe a cat.'`,
     `fsmc generate '(yes|no), because [a-z ,]{10,80}!' --model smollm2 --chat -p 'Is the sea salty?' --stats`
     """
-    flags = {"i": i, "s": s, "m": m, "x": x, "a": a}
-    source = None if names_index(pattern) else Source.read(pattern, file, flavor, flags)
+    source = language.source(pattern, whitespace="json")
     text = read_bytes(prompt, prompt_file).decode("utf-8")
     with stages() as progress:
         progress.start("loading the model")
         loaded = _load(model, threads)
         progress.start("compiling the pattern")
-        grammar = _compile(Path(str(pattern)) if source is None else source, loaded.vocab)
+        grammar = source.compile(loaded.vocab)
     from fsmc.runtime.generation import generate
 
     result = generate(
@@ -102,14 +85,6 @@ def _load(model: str, threads: int | None) -> Any:
         return load_model(model, threads=threads)
     except FsmcError as error:
         raise MissingError(str(error)) from error
-
-
-def _compile(source: Source | Path, vocabulary: Vocabulary) -> CompiledGrammar:
-    from fsmc.compiler.pipeline import CompiledGrammar, GrammarCompiler
-
-    if isinstance(source, Path):
-        return CompiledGrammar.load(source, vocabulary)
-    return GrammarCompiler(vocabulary).compile_regex(source.pattern, flavor=source.flavor, flags=source.flags)
 
 
 def _in_chat_form(tokenizer: Any, text: str) -> list[int]:

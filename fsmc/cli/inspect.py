@@ -1,84 +1,98 @@
-"""``fsmc inspect``: what an index file, or the machine of a pattern, holds."""
+"""``fsmc inspect``: what an index file, or the machine of a pattern or schema, holds."""
 
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fsmc.cli.machine import (
-    Ascii,
-    DotAll,
-    FileOption,
-    FlavorOption,
-    IgnoreCase,
-    MultiLine,
-    Source,
-    Verbose,
-    names_index,
-)
+from fsmc.cli.grouped import expand
+from fsmc.cli.machine import IndexSource, Language, Source
 from fsmc.cli.output import JsonOption, UsageError, print_json, print_table
 
+if TYPE_CHECKING:
+    from fsmc.compiler.automata.lazy_rsm import LazyRSM
+    from fsmc.compiler.automata.rsm import RSM
 
+
+@expand(Language, "language")
 def inspect_command(
+    language: Language,
     pattern: Annotated[str | None, typer.Argument(metavar="PATTERN|INDEX.fsmc", help="What to look at.")] = None,
-    file: FileOption = None,
     states: Annotated[bool, typer.Option("--states", help="Print the transition table.")] = False,
     dot: Annotated[bool, typer.Option("--dot", help="Print the state diagram in Graphviz's language.")] = False,
     svg: Annotated[bool, typer.Option("--svg", help="Print the state diagram as SVG.")] = False,
-    flavor: FlavorOption = "python",
-    i: IgnoreCase = False,
-    s: DotAll = False,
-    m: MultiLine = False,
-    x: Verbose = False,
-    a: Ascii = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Show what is in an index file, or the machine of a pattern.
+    """Show what is in an index file, or the machine of a pattern or JSON Schema (of that, what is made at the start).
 
     `fsmc inspect date.fsmc`, `fsmc inspect 'ab*c' --states`, `fsmc inspect 'ab*c' --dot | dot -Tpng -o machine.png`
     """
-    from fsmc.cli.index_file import read_index_file
-    from fsmc.compiler.automata.rsm import RSM
-    from fsmc.jumpforward.jump_map import JumpForwardMap
+    from fsmc.compiler.automata.lazy_rsm import LazyRSM
 
     if states + dot + svg + as_json > 1:
         raise UsageError("--states, --dot, --svg and --json are different answers: give one")
-    if names_index(pattern):
-        path = Path(str(pattern))
-        content = read_index_file(path)
-        machine, document = content.machine, describe_file(path, content.metadata, content.index, content.file_bytes)
+    source = language.source(pattern)
+    if isinstance(source, IndexSource):
+        machine, document = read_index(source)
     else:
-        source = Source.read(pattern, file, flavor, {"i": i, "s": s, "m": m, "x": x, "a": a})
-        machine, document = RSM.from_dfa(source.to_dfa()), {"source": source.pattern}
+        machine = source.machine()
+        document = {"source": source.pattern if isinstance(source, Source) else source.text}
+    flat = None if isinstance(machine, LazyRSM) or not machine.is_regular else machine.to_dfa()
     if states:
-        typer.echo(machine.to_dfa().dump() if machine.is_regular else machine.dump())
+        typer.echo((flat or machine).dump())
     elif dot:
-        typer.echo(machine.to_dfa().to_dot() if machine.is_regular else machine.to_dot())
+        typer.echo((flat or machine).to_dot())
     elif svg:
-        if not machine.is_regular:
+        if flat is None:
             raise UsageError("only machines without calls can be drawn as SVG; --dot draws any")
-        typer.echo(machine.to_dfa().to_svg())
+        typer.echo(flat.to_svg())
     else:
-        document |= {
-            "states": machine.n_states,
-            "byte_classes": machine.n_classes,
-            "accepting_states": int((machine.final_outcome >= 0).sum()),
-            "forced_share": JumpForwardMap(machine).forced_share,
-        }
+        document |= of_schema(machine) if isinstance(machine, LazyRSM) else of_machine(machine)
         if as_json:
             print_json(document)
         else:
-            print_table(str(pattern or file), as_rows(document))
+            print_table(str(pattern or language.file or language.schema), as_rows(document))
 
 
-def describe_file(path: Path, metadata: dict[str, str], index: Any, file_bytes: int) -> dict[str, Any]:
-    """What only an index file has: where it comes from, for which vocabulary, its masks."""
+def of_machine(machine: RSM) -> dict[str, Any]:
+    """The size of a machine."""
+    from fsmc.jumpforward.jump_map import JumpForwardMap
+
+    return {
+        "states": machine.n_states,
+        "byte_classes": machine.n_classes,
+        "accepting_states": int((machine.final_outcome >= 0).sum()),
+        "forced_share": JumpForwardMap(machine).forced_share,
+    }
+
+
+def of_schema(machine: LazyRSM) -> dict[str, Any]:
+    """What is known of a schema whose machine has not been walked: its size, layout, and what is not checked."""
+    from dataclasses import asdict
+
+    from fsmc.compiler.schema.machine import SchemaMachine
+
+    assert isinstance(machine.builder, SchemaMachine)
+    builder, document = machine.builder, machine.builder.keywords.document
+    return {
+        "draft": document.draft(document.root),
+        "subschemas": document.n_subschemas,
+        "states_so_far": machine.n_states,
+        "layout": asdict(builder.options),
+        "notes": list(builder.notes),
+    }
+
+
+def read_index(source: IndexSource) -> tuple[RSM | LazyRSM, dict[str, Any]]:
+    """The machine of an index file, and what only such a file has: where it comes from, its vocabulary, its masks."""
+    from fsmc.compiler.pipeline import read_parts
+
+    machine, index, metadata = read_parts(source.path)
     document: dict[str, Any] = {
-        "file": str(path),
-        "file_bytes": file_bytes,
+        "file": str(source.path),
+        "file_bytes": source.path.stat().st_size,
         "kind": metadata["grammar_kind"],
         "source": metadata["source"],
         "format": int(metadata["format"]),
@@ -87,17 +101,19 @@ def describe_file(path: Path, metadata: dict[str, str], index: Any, file_bytes: 
     }
     if index is not None:
         document |= {"distinct_masks": index.n_rows, "mask_bytes": index.nbytes}
-    return document
+    return machine, document
 
 
 def as_rows(document: dict[str, Any]) -> dict[str, str]:
     """The document for people."""
-    source = document["source"]
+    source = document["source"] if "layout" not in document else " ".join(document["source"].split())
     rows = {"source": source if len(source) <= 200 else f"{source[:199]}… ({len(source):,} characters)"}
     if "file" in document:
         vocabulary = document["vocabulary"]
         rows["kind"] = f"{document['kind']}, format {document['format']}, {document['file_bytes']:,} bytes"
         rows["vocabulary"] = f"{vocabulary['size']:,} tokens, fingerprint {vocabulary['fingerprint'][:16]}…"
+    if "layout" in document:
+        return rows | schema_rows(document)
     rows["states"] = f"{document['states']:,}, {document['accepting_states']:,} accepting"
     rows["byte classes"] = f"{document['byte_classes']}"
     rows["forced states"] = f"{document['forced_share']:.0%}"
@@ -108,3 +124,13 @@ def as_rows(document: dict[str, Any]) -> dict[str, str]:
             else "none in the file: computed when a state is first met"
         )
     return rows
+
+
+def schema_rows(document: dict[str, Any]) -> dict[str, str]:
+    """What `of_schema` found, for people."""
+    rows = {
+        "schema": f"{document['subschemas']:,} subschemas, draft {document['draft']}",
+        "layout": ", ".join(f"{name} {value}" for name, value in document["layout"].items() if value is not None),
+        "states": f"{document['states_so_far']:,} so far; the others are made when a text gets there",
+    }
+    return rows | {f"note {i}": note for i, note in enumerate(document["notes"], 1)}

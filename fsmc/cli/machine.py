@@ -1,12 +1,12 @@
-"""What the arguments of a command name: a pattern, a file with a pattern, or an index file; and the limits on them."""
+"""What the arguments of a command name: a pattern, a JSON Schema, or an index file; and the options that all of them take."""
 
 from __future__ import annotations
 
 import re
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -14,26 +14,114 @@ from fsmc.cli.output import UsageError
 
 if TYPE_CHECKING:
     from fsmc.compiler.automata.dfa import DFA
+    from fsmc.compiler.automata.lazy_rsm import LazyRSM
+    from fsmc.compiler.automata.rsm import RSM
+    from fsmc.compiler.pipeline import CompiledGrammar
+    from fsmc.compiler.schema.recipe import SchemaRecipe
+    from fsmc.compiler.tokens.vocabulary import Vocabulary
 
 INDEX_SUFFIX = ".fsmc"
 
 Flavor = Literal["python", "ecma"]
-FlavorOption = Annotated[
-    Flavor,
-    typer.Option(help="python: the whole text matches. ecma: JavaScript's syntax, a match anywhere in the text."),
-]
-FileOption = Annotated[
-    Path | None, typer.Option("--file", "-f", help="Read the pattern from this file (its last line break is dropped).")
-]
-IgnoreCase = Annotated[bool, typer.Option("-i", help="Ignore case, like (?i).")]
-DotAll = Annotated[bool, typer.Option("-s", help="The dot matches line breaks too, like (?s).")]
-MultiLine = Annotated[bool, typer.Option("-m", help="^ and $ match at every line, like (?m).")]
-Verbose = Annotated[
-    bool, typer.Option("-x", help="White space and comments in the pattern are not part of it, like (?x).")
-]
-Ascii = Annotated[bool, typer.Option("-a", help=r"\w, \d, \s and \b mean ASCII only, like (?a).")]
+Whitespace = Literal["flexible", "compact", "json"]
+PropertyOrder = Literal["schema", "any"]
+UniqueItems = Literal["exact", "ignore"]
+
 MaxStates = Annotated[int | None, typer.Option(min=1, help="Give up (exit code 4) beyond so many states.")]
 MaxSeconds = Annotated[float | None, typer.Option(min=0, help="Give up (exit code 4) after so many seconds.")]
+
+_PATTERN, _SCHEMA = "Patterns", "JSON Schemas"
+
+
+@dataclass(frozen=True, slots=True)
+class Language:
+    """The options that say which texts are meant; each command has all of them (see `grouped.expand`)."""
+
+    file: Annotated[
+        Path | None,
+        typer.Option("--file", "-f", help="Read the pattern from this file (its last line break is dropped)."),
+    ] = None
+    schema: Annotated[
+        Path | None,
+        typer.Option("--schema", help="A file with a JSON Schema, in place of a pattern. '-': standard input."),
+    ] = None
+    flavor: Annotated[
+        Flavor,
+        typer.Option(
+            help="python: the whole text matches. ecma: JavaScript's syntax, a match anywhere in the text.",
+            rich_help_panel=_PATTERN,
+        ),
+    ] = "python"
+    i: Annotated[bool, typer.Option("-i", help="Ignore case, like (?i).", rich_help_panel=_PATTERN)] = False
+    s: Annotated[
+        bool, typer.Option("-s", help="The dot matches line breaks too, like (?s).", rich_help_panel=_PATTERN)
+    ] = False
+    m: Annotated[bool, typer.Option("-m", help="^ and $ match at every line, like (?m).", rich_help_panel=_PATTERN)] = (
+        False
+    )
+    x: Annotated[
+        bool,
+        typer.Option(
+            "-x",
+            help="White space and comments in the pattern are not part of it, like (?x).",
+            rich_help_panel=_PATTERN,
+        ),
+    ] = False
+    a: Annotated[
+        bool, typer.Option("-a", help=r"\w, \d, \s and \b mean ASCII only, like (?a).", rich_help_panel=_PATTERN)
+    ] = False
+    whitespace: Annotated[
+        Whitespace | None,
+        typer.Option(
+            help="flexible: wherever JSON allows it. compact: none. json: a space after commas and colons. Default: "
+            "flexible; where texts are made (sample, generate), json.",
+            rich_help_panel=_SCHEMA,
+        ),
+    ] = None
+    max_whitespace: Annotated[
+        int, typer.Option(min=1, help="Characters of flexible white space at one place.", rich_help_panel=_SCHEMA)
+    ] = 40
+    indent: Annotated[
+        int | None,
+        typer.Option(min=0, help="One member a line, indented by so many spaces a level.", rich_help_panel=_SCHEMA),
+    ] = None
+    property_order: Annotated[
+        PropertyOrder, typer.Option(help="Members in the order of the schema, or in any.", rich_help_panel=_SCHEMA)
+    ] = "schema"
+    draft: Annotated[
+        int | None,
+        typer.Option(help="4, 6, 7, 2019 or 2020, where $schema does not say (default 2020).", rich_help_panel=_SCHEMA),
+    ] = None
+    unique_items: Annotated[
+        UniqueItems, typer.Option(help="ignore: items need not differ.", rich_help_panel=_SCHEMA)
+    ] = "exact"
+
+    def source(self, pattern: str | None, whitespace: Whitespace = "flexible") -> Source | SchemaSource | IndexSource:
+        """What the first argument and the options name, exactly one thing; else UsageError.
+
+        whitespace: of schemas, unless the options say another.
+        """
+        if self.schema is not None:
+            self._refuse(_PATTERN, "go with a pattern, not with --schema")
+            if pattern is not None or self.file is not None:
+                raise UsageError("give a pattern, --file or --schema, and only one of them")
+            return SchemaSource.read(self.schema, self, self.whitespace or whitespace)
+        self._refuse(_SCHEMA, "go with --schema (an index file has its layout in it)")
+        if pattern is not None and self.file is None and pattern.endswith(INDEX_SUFFIX):
+            return IndexSource(Path(pattern))
+        letters = {letter: getattr(self, letter) for letter in "ismxa"}
+        return Source.read(pattern, self.file, self.flavor, letters)
+
+    def _refuse(self, panel: str, why: str) -> None:
+        """Raise for an option of a panel that was given (or has another value than when it is not)."""
+        names = {
+            _PATTERN: ("flavor", *"ismxa"),
+            _SCHEMA: ("whitespace", "max_whitespace", "indent", "property_order", "draft", "unique_items"),
+        }[panel]
+        for option in fields(self):
+            if option.name in names and getattr(self, option.name) != option.default:
+                dashes = "-" if len(option.name) == 1 else "--"
+                raise UsageError(f"options like {dashes}{option.name.replace('_', '-')} {why}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +140,7 @@ class Source:
         True
         """
         if (pattern is None) == (file is None):
-            raise UsageError("give a pattern or --file, and not both")
+            raise UsageError("give a pattern or --file, and not both; or --schema")
         if file is not None:
             pattern = file.read_text(encoding="utf-8").removesuffix("\n")
         flags = 0
@@ -75,14 +163,83 @@ class Source:
             raise EmptyLanguageError(f"pattern {self.pattern!r} matches no text at all")
         return dfa
 
+    def machine(self) -> RSM:
+        """Its machine."""
+        from fsmc.compiler.automata.rsm import RSM
 
-def names_index(pattern: str | None) -> bool:
-    """Whether a command's first argument is the name of an index file rather than a pattern.
+        return RSM.from_dfa(self.to_dfa())
 
-    >>> names_index("date.fsmc"), names_index("[0-9]+")
-    (True, False)
-    """
-    return pattern is not None and pattern.endswith(INDEX_SUFFIX)
+    def compile(self, vocabulary: Vocabulary, cache: bool = True, **limits: Any) -> CompiledGrammar:
+        """Its grammar for a vocabulary."""
+        from fsmc.compiler.pipeline import GrammarCompiler
+
+        compiler = GrammarCompiler(vocabulary, cache_dir="user" if cache else None, **limits)
+        return compiler.compile_regex(self.pattern, flavor=self.flavor, flags=self.flags)
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaSource:
+    """The text of a JSON Schema, and how to read it."""
+
+    text: str
+    options: dict[str, Any]
+    draft: int | None
+    unique_items: UniqueItems
+
+    @classmethod
+    def read(cls, path: Path, language: Language, whitespace: Whitespace) -> SchemaSource:
+        """From a file, or standard input for '-'."""
+        if str(path) == "-" and sys.stdin is None:
+            raise UsageError("standard input is closed: there is no schema on it")
+        data = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
+        options = {
+            "whitespace": whitespace,
+            "max_whitespace": language.max_whitespace,
+            "indent": language.indent,
+            "property_order": language.property_order,
+        }
+        return cls(data.decode("utf-8-sig"), options, language.draft, language.unique_items)
+
+    def recipe(self) -> SchemaRecipe:
+        """All that its machine is made from."""
+        from fsmc.compiler.schema.machine import TextOptions
+        from fsmc.compiler.schema.recipe import SchemaRecipe
+
+        return SchemaRecipe(self.text, TextOptions(**self.options), self.draft, self.unique_items)
+
+    def machine(self) -> LazyRSM:
+        """Its machine."""
+        return self.recipe().build().rsm
+
+    def compile(self, vocabulary: Vocabulary, cache: bool = True, **limits: Any) -> CompiledGrammar:
+        """Its grammar for a vocabulary. There is nothing to cache."""
+        from fsmc.compiler.pipeline import GrammarCompiler
+
+        if "max_states" in limits:
+            raise UsageError(
+                "--max-states goes with a pattern: the states of a schema are made as texts walk through them"
+            )
+        compiler = GrammarCompiler(vocabulary, cache_dir=None, **self.options, **limits)
+        return compiler.compile_json_schema(self.text, draft=self.draft, unique_items=self.unique_items)
+
+
+@dataclass(frozen=True, slots=True)
+class IndexSource:
+    """An index file."""
+
+    path: Path
+
+    def machine(self) -> RSM | LazyRSM:
+        """The machine in it; no vocabulary is needed. Raises IndexFileError."""
+        from fsmc.compiler.pipeline import read_parts
+
+        return read_parts(self.path)[0]
+
+    def compile(self, vocabulary: Vocabulary, cache: bool = True) -> CompiledGrammar:
+        """The grammar in it. Raises IndexFileError, also if it was made for another vocabulary."""
+        from fsmc.compiler.pipeline import CompiledGrammar
+
+        return CompiledGrammar.load(self.path, vocabulary)
 
 
 def read_bytes(text: str | None, file: Path | None) -> bytes:
@@ -92,7 +249,7 @@ def read_bytes(text: str | None, file: Path | None) -> bytes:
     if file is not None:
         return file.read_bytes()
     if text is None or text == "-":
-        if text is None and sys.stdin.isatty():
+        if sys.stdin is None or (text is None and sys.stdin.isatty()):  # None: it is closed
             raise UsageError("give a text, --text-file, or a text on standard input")
         return sys.stdin.buffer.read()
     return text.encode("utf-8", "surrogateescape")

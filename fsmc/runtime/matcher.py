@@ -125,6 +125,8 @@ class GrammarMatcher:
         It is one entry of the history, to be undone by ``rollback(1)``, whatever its length. After termination only
         b"" is accepted.
         """
+        if not isinstance(data, (bytes, bytearray, memoryview)):
+            raise TypeError(f"accept_bytes takes bytes, not {type(data).__name__}")
         if self._terminated and data:
             return False
         return self._accept(np.frombuffer(bytes(data), np.uint8))
@@ -168,6 +170,7 @@ class GrammarMatcher:
 
         Raises ValueError, and nothing changes, if that is negative or more than ``rollback_limit``.
         """
+        num_tokens = operator.index(num_tokens)
         if not 0 <= num_tokens <= self._n_reachable:
             raise ValueError(
                 f"cannot roll back {num_tokens} tokens: the history holds {self._n_reachable}"

@@ -14,22 +14,28 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
-def sessions() -> Iterator[tuple[str, str]]:
-    """(command line, shown output) of each indented ``$ fsmc …``, up to the next command or the end of the block."""
+def sessions(program: str) -> Iterator[tuple[str, str]]:
+    """(arguments, shown output) of each indented ``$ program …``, up to the next command or the end of the block."""
     for page in PAGES:
         for block in re.findall(r"(?:^ {4}.*\n)+", page.read_text(encoding="utf-8"), flags=re.M):
             lines = [line[4:] for line in block.splitlines()]
-            starts = [i for i, line in enumerate(lines) if line.startswith("$ fsmc ")]
+            starts = [i for i, line in enumerate(lines) if line.startswith("$ ")]
             for start, end in itertools.pairwise([*starts, len(lines)]):
-                yield lines[start][2:], "\n".join(lines[start + 1 : end])
+                name, _, arguments = lines[start][2:].partition(" ")
+                if name == program:
+                    yield arguments, "\n".join(lines[start + 1 : end])
 
 
-SESSIONS = list(sessions())
+SESSIONS = list(sessions("fsmc"))
+FILES = dict(sessions("cat"))
 
 
-@pytest.mark.parametrize(("command", "shown"), SESSIONS, ids=[command[:40] for command, _ in SESSIONS])
-def test_session(fsmc_command, command: str, shown: str) -> None:
-    outcome = fsmc_command(*shlex.split(command)[1:])
+@pytest.mark.parametrize(("arguments", "shown"), SESSIONS, ids=[arguments[:40] for arguments, _ in SESSIONS])
+def test_session(fsmc_command, tmp_path, monkeypatch, arguments: str, shown: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, content in FILES.items():
+        (tmp_path / name).write_text(content, encoding="utf-8")
+    outcome = fsmc_command(*shlex.split(arguments))
     assert (outcome.out + outcome.err).rstrip() == shown.rstrip()
 
 

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fsmc.cli.explain import describe, explain, next_characters, read_length
+from fsmc.cli.explain import describe, explain, next_characters, read
 from fsmc.cli.machine import Source
 from fsmc.compiler.syntax.charclass import CharClass
 
 
-def dfa_of(pattern: str):
-    return Source(pattern, "python", 0).to_dfa()
+def machine_of(pattern: str):
+    return Source(pattern, "python", 0).machine()
 
 
 @pytest.mark.parametrize(
@@ -104,11 +104,11 @@ PATTERNS = ["[a-c]{2,4}", "(ab|é)+c?", "[^x]é", "(?s:.){3}", "a*(?!b)[a-d]", "
 @given(text=st.text(alphabet="abcdxzéè漢😀😎\n", max_size=6))
 def test_the_place_is_where_the_last_completion_dies(pattern: str, text: str) -> None:
     """Against bytes tried one by one, and re.fullmatch."""
-    dfa, data = dfa_of(pattern), text.encode()
-    verdict = explain(dfa, data)
+    machine, data = machine_of(pattern), text.encode()
+    dfa, verdict = machine.to_dfa(), explain(machine, data)
     assert verdict.matches == bool(re.fullmatch(pattern, text))
     alive = [n for n in range(len(data) + 1) if dfa.run(data[:n]) != 0]
-    assert read_length(dfa, data) == verdict.offset == max(alive)
+    assert read(machine, data)[0] == verdict.offset == max(alive)
     before = data[: verdict.character_start].decode()  # never cuts a character
     state = dfa.run(before.encode())
     for character in "abcdxzéè漢😀😎\n\x00￿":
@@ -116,10 +116,10 @@ def test_the_place_is_where_the_last_completion_dies(pattern: str, text: str) ->
 
 
 def test_next_characters_of_large_classes() -> None:
-    dfa = dfa_of(r"\w")
+    machine = machine_of(r"\w")
     from fsmc.compiler.syntax.unicode_tables import unicode_word
 
-    assert next_characters(dfa, dfa.start) == unicode_word()
+    assert next_characters(machine, machine.initial) == unicode_word()
     assert describe(unicode_word()).endswith("…]")
 
 

@@ -174,7 +174,9 @@ class ArrayShape(Shape):
         indices make that choice matter, all choices are searched.
         """
         table = self.table
-        least, most, unique = self.least, self.most, self.unique
+        least, most = self.least, self.most
+        unique: list[str] = [self.unique_pointer] if self.unique else []
+        repeated: list[str] = []
         always = list(self.static)
         wanted: list[tuple[int, int | None, int]] = []  # an item in [low, high) that satisfies the formula
         bounded: list[tuple[int, int]] = []  # at most n items satisfy the formula
@@ -196,11 +198,8 @@ class ArrayShape(Shape):
                 else:
                     most = payload.count - 1 if most is None else min(most, payload.count - 1)
             elif isinstance(payload, Unique):
-                if sign:
-                    unique = True
-                else:
-                    wanted += [(place, None, TRUE)] * (1 if place else 2)  # some item equal to another
-        if most is not None and most < least:
+                (unique if sign else repeated).append(payload.pointer)
+        if (most is not None and most < least) or (unique and repeated):
             return False
         horizon = max([least, self.last, place, *(low + 1 for low, _, _ in wanted)]) + len(wanted)
         horizon = horizon if most is None else min(horizon, most)
@@ -208,7 +207,16 @@ class ArrayShape(Shape):
         def at(index: int) -> int:
             return table.conj(e.value for e in always if _covers(e, index))
 
-        if unique and not self._enough_values(always, place, least):
+        if unique:
+            if not self._enough_values(always, place, least):
+                return False
+            if (wanted or bounded) and not self._differ(
+                [at(i) for i in range(place, horizon)], wanted, bounded, unique[0]
+            ):
+                return False
+        if repeated and not self._repeat(
+            [at(i) for i in range(place, horizon + 1)], most, place, wanted, bounded, repeated[0]
+        ):
             return False
         if not bounded:
             if not self._can_fill(always, place, least):
@@ -239,6 +247,53 @@ class ArrayShape(Shape):
                     "uniqueItems",
                 )
         return True
+
+    def _differ(
+        self,
+        values: list[int],
+        wanted: list[tuple[int, int | None, int]],
+        bounded: list[tuple[int, int]],
+        pointer: str,
+    ) -> bool:
+        """Whether the wanted items can all be different; what the items before were never matters.
+
+        That is clear where each can have as many values as there are items, and where all are wanted alike, anywhere among
+        items of one kind: then those written before that would have done have been counted. Else it is refused.
+        """
+        conj, negate, enough = self.table.conj, self.table.negate, self.emptiness.count_at_least
+        marks = [conj(choice) for choice in itertools.product(*((f, negate(f)) for f, _ in bounded))]
+        whats = {TRUE, *(what for _, _, what in wanted)}
+        several = {conj(parts) for parts in itertools.product(values, whats, marks)}
+        if all(enough(f, len(values) + 1) for f in several if self.emptiness.satisfiable(f)):
+            return True
+        alike = {(low, high, what) for low, high, what in wanted}
+        if len(set(values)) == 1 and len(alike) == 1 and not bounded and wanted[0][1] is None:
+            return enough(conj((values[0], wanted[0][2])), len(wanted))
+        raise UnsupportedSchemaError(
+            "is not supported beside conditions on items that few values satisfy", pointer, "uniqueItems"
+        )
+
+    def _repeat(
+        self,
+        values: list[int],
+        most: int | None,
+        place: int,
+        wanted: list[tuple[int, int | None, int]],
+        bounded: list[tuple[int, int]],
+        pointer: str,
+    ) -> bool:
+        """Whether some item can come that equals another: clear where the array may go on for ever with items that nothing
+        counts, or where all items are of one kind. Else it is refused."""
+        conj, negate, satisfiable = self.table.conj, self.table.negate, self.emptiness.satisfiable
+        reached = list(itertools.takewhile(satisfiable, values if most is None else values[: most - place]))
+        endless = most is None and len(reached) == len(values)
+        if endless and satisfiable(conj((values[-1], *(negate(f) for f, _ in bounded)))):
+            return True
+        if not wanted and not bounded and len(set(reached)) <= 1:
+            return place + len(reached) >= max(place + 1, 2)
+        raise UnsupportedSchemaError(
+            "is not supported negated where items are of different kinds or counted", pointer, "uniqueItems"
+        )
 
     def _place_freely(
         self, always: list[El], place: int, horizon: int, wanted: list[tuple[int, int | None, int]]

@@ -99,6 +99,8 @@ class SchemaDocument:
 
     def _start(self, dynamic: bool) -> None:
         """Begin afresh. Dynamic anchors are looked for, and scopes kept apart, only where a reference needs them."""
+        self.n_subschemas = 0
+        """Those that were checked, booleans apart; one that is read in several contexts counts in each."""
         self._dynamic = dynamic
         self._references = References(self._schema, self._draft, self._given_registry, dynamic=dynamic)
         self._values: list[Any] = []
@@ -246,6 +248,7 @@ class SchemaDocument:
             if id(value) in context.checked:
                 continue
             context.checked.add(id(value))
+            self.n_subschemas += 1
             if depth > self.max_depth:
                 raise LimitExceeded("max_depth", self.max_depth, depth, "the schema nests too deeply")
             keywords = context.keywords

@@ -21,6 +21,9 @@ from fsmc.compiler.schema.strings import split_length, string_component
 MAX_OPEN = 30
 """Questions inside each other that are answered by recursion; what nests deeper is answered from the inside out."""
 
+MAX_COUNTED_LENGTH = 64
+"""Strings up to so many characters are counted exactly; of longer ones there are taken to be endlessly many."""
+
 
 class Emptiness:
     """Satisfiability of value formulas.
@@ -124,10 +127,8 @@ class Emptiness:
                 return True
             if type_ == STRING:
                 rest, _, high = split_length(typed, self.table)
-                if high is None or high > 2:
-                    size = string_component(rest, (), self.table).size(0)
-                else:
-                    size = string_component(typed, (), self.table).size(0)
+                long = high is None or high > (2 if rest == TRUE else MAX_COUNTED_LENGTH)
+                size = string_component(rest if long else typed, (), self.table).size(0)
             elif type_ == NUMBER:
                 size = number_count(typed, self.table)
             else:

@@ -94,7 +94,11 @@ def key_space(names: tuple[str, ...], key_sets: Iterable[int], table: Formulas) 
         kept = rest[keys]
         for i, vector in enumerate(others.vectors):
             mask_of[keys] |= (kept == TRUE or (kept != FALSE and vector[column[kept]])) << (n + i)
-    return KeySpace(names, mask_of, others, tuple(others.size(i) for i in range(len(others.vectors))))
+    sizes: list[int | None] = []
+    for i in range(len(others.vectors)):
+        table.clock.check()  # overlapping patterns have up to 2^n classes of keys
+        sizes.append(others.size(i))
+    return KeySpace(names, mask_of, others, tuple(sizes))
 
 
 def _declared_mask(keys: int, index: dict[str, int], known: dict[int, int], table: Formulas) -> int:

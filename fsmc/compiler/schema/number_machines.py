@@ -46,6 +46,12 @@ def plain_numbers() -> DFA:
 
 
 @lru_cache(maxsize=1)
+def short_numbers() -> DFA:
+    """All numbers in plain notation without idle zeros; an integer may be written 1.0, as ``json.dumps`` writes a float."""
+    return machine(_WHOLE + r"(?:\.0|\.[0-9]*[1-9])?")
+
+
+@lru_cache(maxsize=1)
 def whole_numbers() -> DFA:
     """All integers in their canonical text: without a fraction."""
     return machine(_WHOLE)

@@ -16,7 +16,14 @@ from fractions import Fraction
 from fsmc.compiler.automata.dfa import DFA
 from fsmc.compiler.schema.atoms import AtLeast, Integer, MultipleOf, NumEnum
 from fsmc.compiler.schema.formula import AND, FALSE, OR, TRUE, Formulas
-from fsmc.compiler.schema.number_machines import any_number, as_ratio, atom_dfa, plain_numbers, whole_numbers
+from fsmc.compiler.schema.number_machines import (
+    any_number,
+    as_ratio,
+    atom_dfa,
+    plain_numbers,
+    short_numbers,
+    whole_numbers,
+)
 from fsmc.compiler.schema.outcome_dfa import OutcomeDFA, joint_component
 
 MAX_DIGITS = 10_000
@@ -136,10 +143,10 @@ def number_component(must: int, watches: Sequence[int], table: Formulas) -> Outc
         return OutcomeDFA.of(any_number())
     integer = table.atom(Integer())
     whole = integer in table.conjuncts(must)
-    universe = whole_numbers() if whole else plain_numbers()
     listed = _listed_values(must, table)
-    if listed is not None:
-        return _listed_component(universe, listed, must, watches, table)
+    if listed is not None:  # a machine of finitely many texts, most of which is forced
+        return _listed_component(whole_numbers() if whole else short_numbers(), listed, must, watches, table)
+    universe = whole_numbers() if whole else plain_numbers()
     if whole:
         must, *watches = (table.substitute(f, lambda atom: TRUE if atom == integer else atom) for f in (must, *watches))
     return joint_component(universe, lambda atom: atom_dfa(table.payload(atom)), must, watches, table)

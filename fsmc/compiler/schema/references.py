@@ -41,7 +41,7 @@ from fsmc.compiler.schema.resources import (
     pointer_text,
     step_into,
 )
-from fsmc.compiler.schema.source import json_type, shown
+from fsmc.compiler.schema.source import json_type, quoted
 
 SPECIFICATIONS = {
     4: referencing.jsonschema.DRAFT4,
@@ -130,7 +130,9 @@ class References:
                 known = (anchored, inside, f"{inside.resource.uri}#{fragment}")
             if not isinstance(known[0], (dict, bool)):
                 found = json_type(known[0])
-                raise SchemaError(f"{reference!r} names {found}, which is not a schema", pointer_text(trail), trail[-1])
+                raise SchemaError(
+                    f"{quoted(reference)} names {found}, which is not a schema", pointer_text(trail), trail[-1]
+                )
             context.targets[reference] = known
         return known
 
@@ -189,7 +191,7 @@ class References:
                 anchored = anchor.resource.contents
         except (LookupError, referencing.exceptions.Unresolvable, ValueError, AttributeError, TypeError) as error:
             raise SchemaError(
-                f"cannot resolve {shown(reference)}: there is no such place in the schema or the registry "
+                f"cannot resolve {quoted(reference)}: there is no such place in the schema or the registry "
                 "(documents are never fetched; give a registry)",
                 pointer_text(where),
                 where[-1],

@@ -25,6 +25,7 @@ from fsmc.compiler.schema.checks import (
     SCHEMAS,
     Keyword,
 )
+from fsmc.compiler.schema.source import quoted
 
 Trail = Any
 """The way to a value: a URI (the start of a foreign resource, "" for the root), or (trail, step, ...) below another."""
@@ -156,4 +157,6 @@ def step_into(value: Any, step: str, reference: str, trail: Trail) -> tuple[Any,
         return value[step], step
     if isinstance(value, list) and step.isascii() and step.isdigit() and int(step) < len(value):
         return value[int(step)], int(step)
-    raise SchemaError(f"cannot resolve {reference!r}: there is no {step!r} in it", pointer_text(trail), trail[-1])
+    raise SchemaError(
+        f"cannot resolve {quoted(reference)}: there is no {quoted(step)} in it", pointer_text(trail), trail[-1]
+    )

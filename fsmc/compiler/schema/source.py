@@ -107,3 +107,8 @@ def shown(value: Any) -> str:
         text = str(value) if isinstance(value, Decimal) else repr(value)
         return text if len(text) <= 40 else json_type(value)
     return json_type(value)
+
+
+def quoted(text: str) -> str:
+    """A text of the schema in a message: all of it, or its beginning."""
+    return repr(text if len(text) <= 80 else text[:79] + "…")

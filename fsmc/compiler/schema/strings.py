@@ -69,10 +69,11 @@ def string_component(must: int, watches: Sequence[int], table: Formulas) -> Outc
     if not watches and table.kind(must) == ATOM and isinstance(payload := table.payload(must), Format):
         return OutcomeDFA.of(format_dfa(payload.name))  # text already: nothing to multiply it with
     certain = without_doubt(must, watches, table)
-    included, certain = merge_enumerations(table, certain)
+    included, rest = merge_enumerations(table, certain)
     if included is not None:
-        return _listed_component(included, certain, watches, table)
-    component = joint_component(all_text(), lambda atom: atom_dfa(table.payload(atom)), certain, watches, table)
+        component = _listed_component(included, rest, watches, table)
+    else:
+        component = joint_component(all_text(), lambda atom: atom_dfa(table.payload(atom)), rest, watches, table)
     if watches and certain != must and not component.vectors:
         raise UnsupportedSchemaError(
             f"cannot tell which alternative holds of any text that satisfies {table.show(must)}", "", "format"

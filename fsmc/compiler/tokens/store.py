@@ -16,6 +16,7 @@ import mmap
 import os
 import secrets
 import sqlite3
+import stat
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -102,7 +103,8 @@ def from_bytes(data: bytes | mmap.mmap, *, kind: str, where: str = "index") -> t
 def save_arrays(path: str | os.PathLike[str], arrays: Mapping[str, Array], metadata: Mapping[str, str]) -> None:
     """Write an index file, whole or not at all: to a file beside ``path`` that then takes its place.
 
-    Who has the old file mapped keeps it. Raises OSError where the folder cannot be written.
+    Who has the old file mapped keeps it. Raises OSError where the folder cannot be written, or ``path`` is no
+    regular file.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -112,6 +114,8 @@ def save_arrays(path: str | os.PathLike[str], arrays: Mapping[str, Array], metad
     """
     content = to_bytes(arrays, metadata)
     target = Path(path)
+    if target.exists() and not target.is_file():  # or the superuser would replace a device by a file
+        raise OSError(f"{target}: exists and is not a regular file")
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}.tmp")
     try:
         with open(temporary, "xb") as file:
@@ -132,6 +136,8 @@ def load_arrays(path: str | os.PathLike[str], *, kind: str) -> tuple[dict[str, A
     """
     where = os.fspath(path)
     try:
+        if not stat.S_ISREG(os.stat(path).st_mode) and not os.path.isdir(path):  # to open a pipe would wait for ever
+            raise IndexFileError(f"{where}: not a regular file")
         with open(path, "rb") as file:
             size = os.fstat(file.fileno()).st_size
             data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
