@@ -33,6 +33,7 @@ FILES = dict(sessions("cat"))
 @pytest.mark.parametrize(("arguments", "shown"), SESSIONS, ids=[arguments[:40] for arguments, _ in SESSIONS])
 def test_session(fsmc_command, tmp_path, monkeypatch, arguments: str, shown: str) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FSMC_QUIET", "1")  # what is said while kernels compile is no part of a session
     for name, content in FILES.items():
         (tmp_path / name).write_text(content, encoding="utf-8")
     outcome = fsmc_command(*shlex.split(arguments))
