@@ -523,9 +523,8 @@ def _smaller(value: Any) -> Iterator[Any]:
         for name in value:
             yield {k: v for k, v in value.items() if k != name}
         for name, part in value.items():
-            yield from (
-                {**value, name: smaller} for smaller in itertools.chain([True, {}], _smaller(part)) if smaller != part
-            )
+            trivial = [] if part in (True, {}) else [True, {}]
+            yield from ({**value, name: smaller} for smaller in itertools.chain(trivial, _smaller(part)))
     elif isinstance(value, list):
         yield from value
         for i in range(len(value)):
