@@ -16,7 +16,7 @@ import numpy as np
 from fsmc.compiler.automata.lazy_rsm import LazyRSM
 from fsmc.compiler.errors import EmptyLanguageError
 from fsmc.compiler.schema.arrays import ArrayShape
-from fsmc.compiler.schema.atoms import ARRAY, OBJECT, TYPES
+from fsmc.compiler.schema.atoms import ARRAY, NUMBER, OBJECT, STRING, TYPES, Integer, NumEnum, StrEnum
 from fsmc.compiler.schema.clock import MAX_SECONDS, Clock
 from fsmc.compiler.schema.contradiction import contradiction
 from fsmc.compiler.schema.document import SchemaDocument
@@ -212,14 +212,21 @@ class SchemaMachine:
 
     # ── values ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def value_edges(self, must: int, watches: tuple[int, ...], back: Return, depth: int = 0) -> Edges:
-        """Edges of a value's first byte: a call of the component of each type that the value may have."""
+    def value_edges(
+        self, must: int, watches: tuple[int, ...], back: Return, depth: int = 0, *, plentiful: bool = False
+    ) -> Edges:
+        """Edges of a value's first byte: a call of the component of each type that the value may have.
+
+        plentiful: only types of which each beginning can be completed in endlessly many ways.
+        """
         depth = depth if self.options.indent is not None else 0
         edges: Edges = {}
         table = self.table
         for type_ in TYPES:
             wanted = self.keywords.expand(must, type_)
             if wanted == FALSE or not self.emptiness.typed(wanted, type_):
+                continue
+            if plentiful and not self._is_plentiful(wanted, type_):
                 continue
             asked = [self.keywords.expand(watch, type_) for watch in watches]
             watched, reading = what_to_watch(table, wanted, asked)
@@ -265,6 +272,19 @@ class SchemaMachine:
     def _some_array(self, formula: int) -> bool:
         return self._array_shape(formula, ()).satisfiable()
 
+    def _is_plentiful(self, wanted: int, type_: str) -> bool:
+        """Free strings and numbers, a few of them left out or not."""
+        table = self.table
+        if type_ not in (STRING, NUMBER):
+            return False
+        for part in table.conjuncts(wanted):
+            literal = table.literal(part)
+            payload = table.payload(literal[0]) if literal else None
+            excludes = literal is not None and not literal[1] and isinstance(payload, (StrEnum, NumEnum))
+            if not excludes and not isinstance(payload, Integer):
+                return False
+        return True
+
     def key_code(self, o: ObjectState) -> int | None:
         """The code of a key's opening quote, None if no member may come."""
         if o in self._keys:
@@ -278,7 +298,10 @@ class SchemaMachine:
 
     def allowed_keys(self, o: ObjectState) -> Iterator[int]:
         """The classes of keys that may come next, declared names first."""
+        keys = o.shape.keys
         for c in o.shape.choices(o.place):
+            if o.pending and c >= keys.n_names and keys.others is not None:
+                continue  # of few keys the pending one may have been the last
             if self._room_in(o, c) and self.emptiness.satisfiable(o.shape.asked_of(o.residual, o.place, c)):
                 yield c
 

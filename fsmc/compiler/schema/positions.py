@@ -27,12 +27,12 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from fsmc.compiler.schema.arrays import ArrayShape
 from fsmc.compiler.schema.objects import ObjectShape
 from fsmc.compiler.schema.outcomes import Truth
-from fsmc.compiler.schema.source import parse_json
 
 if TYPE_CHECKING:
     from fsmc.compiler.schema.machine import SchemaMachine
@@ -53,6 +53,16 @@ class Position(ABC):
     def recorded(self, m: SchemaMachine, text: bytes) -> Position:
         """The position once it is known that the recorded call which led here has read ``text``."""
         return self
+
+    @property
+    def waits(self) -> bool:
+        """Whether more may follow than ``edges`` tell, once it is known what a recorded call has read.
+
+        A mask's walk gets to such a position inside a token, behind a text it does not know: it goes on only with what is
+        possible whatever that text was. So a mask may leave out a token that ends one of these texts and begins the next,
+        and never allows one that is refused.
+        """
+        return False
 
 
 class Return(ABC):
@@ -110,7 +120,7 @@ class Spaced(Position):
 
     def edges(self, m: SchemaMachine) -> Edges:
         edges = self.position.edges(m)
-        if edges or isinstance(self.position, End):
+        if edges or isinstance(self.position, End) or self.position.waits:
             code = m.whitespace_call(self.position)
             edges = {**edges, **dict.fromkeys(b" \t\n\r", code)}
         return edges
@@ -338,6 +348,12 @@ class ArrayState:
         asked = self.shape.asked_of(self.residual, self.place, self.seen)
         return self.shape.emptiness.satisfiable(asked)
 
+    @property
+    def another_item_possible(self) -> bool:
+        """Whether one more item may come whatever the pending one was."""
+        asked = self.shape.asked_of(self.residual, self.place, self.seen)
+        return self.shape.emptiness.count_at_least(asked, 2)
+
 
 @dataclass(frozen=True, slots=True)
 class ArrayStart(Position):
@@ -365,7 +381,12 @@ class Item(Position):
     def edges(self, m: SchemaMachine) -> Edges:
         a, shape = self.a, self.a.shape
         watched = shape.watched_values(self.derivatives())
-        return m.value_edges(shape.asked_of(a.residual, a.place, a.seen), watched, AfterItem(a, watched), a.depth + 1)
+        asked = shape.asked_of(a.residual, a.place, a.seen)
+        return m.value_edges(asked, watched, AfterItem(a, watched), a.depth + 1, plentiful=a.pending)
+
+    @property
+    def waits(self) -> bool:
+        return self.a.pending
 
     def derivatives(self) -> tuple[int, ...]:
         """Of the residual and of what is watched, in terms of this item's value and of the rest."""
@@ -407,7 +428,7 @@ class ItemNext(Position):
 
     def edges(self, m: SchemaMachine) -> Edges:
         edges: Edges = {}
-        if self.a.item_possible:
+        if self.a.another_item_possible if self.a.pending else self.a.item_possible:
             edges[ord(",")] = m.gap(Item(self.a), before_key=True, depth=self.a.depth + 1)
         if self.a.may_end:
             edges |= m.closing(ord("]"), m.exit(self.a.outcome), self.a.depth)
@@ -415,5 +436,5 @@ class ItemNext(Position):
 
     def recorded(self, m: SchemaMachine, text: bytes) -> Position:
         return ItemNext(
-            replace(self.a, seen=self.a.seen | {m.keywords.const(parse_json(text.decode()))}, pending=False)
+            replace(self.a, seen=self.a.seen | {m.keywords.const(json.loads(text, parse_float=Decimal))}, pending=False)
         )
