@@ -147,6 +147,12 @@ class _Search:
         required = (missing & -missing).bit_length() - 1
         if required in allowed:
             allowed = [required]
+        elif o.may_end and not o.watches:
+            del allowed[1:]  # no member is needed; one is, where a comma was written before the search began
+        else:
+            formulas = (o.residual, *o.watches)
+            useful = [c for c in allowed if any(o.shape.derivative(f, o.place, c) != f for f in formulas)]
+            allowed = useful or allowed
         for c in allowed:
             if c < o.shape.keys.n_names:
                 move = self.walker.name(o, frame, c)

@@ -16,7 +16,9 @@ from fsmc.compiler.schema.machine import SchemaMachine
 from fsmc.compiler.schema.scalar_blocks import CountedBlock
 from fsmc.compiler.schema.walk import Move, Walk, Walker
 
-MAX_STEPS = 500_000
+MAX_STEPS = 100_000
+FIRST_STEPS, RANDOM_MOVES = 1_000, 60
+"""Of the search for an end: the bound on the first attempt, and what is written at random between attempts."""
 
 END_OF = {ord("}"): 0.15, ord("]"): 0.3, ord('"'): 0.12}
 END_OF_NUMBER = 0.5
@@ -73,14 +75,26 @@ class InstanceSampler:
         return walk.text.decode()
 
     def _close(self, walk: Walk, depth: int) -> None:
-        self._fill(walk)
-        n_moves = 0
+        """Take the shortest way on until only ``depth`` calls are open, or with 0 to the end of the text.
+
+        Where it is hard to find (members in any order, of which some sets will do and others not) the text goes on at
+        random for a while: that brings it nearer to an end, too.
+        """
+        steps = min(FIRST_STEPS, self.max_steps)
         while len(walk.stack) > depth or (depth == 0 and self.walker.rsm.final(walk.state) < 0):
-            for move in short_ending(self.walker, walk, depth, self.max_steps):
+            self._fill(walk)
+            try:
+                moves = short_ending(self.walker, walk, depth, steps)
+            except LimitExceeded:
+                if steps == self.max_steps:
+                    raise
+                steps = min(2 * steps, self.max_steps)
+                for _ in range(RANDOM_MOVES):
+                    if len(walk.stack) > depth and (move := self._choose(walk, False)):
+                        self.walker.do(walk, move)
+                continue
+            for move in moves:
                 self.walker.do(walk, move)
-                n_moves += 1
-            if n_moves > self.max_steps:
-                raise LimitExceeded("max_steps", self.max_steps, n_moves, "no short way to the end was found")
 
     def _fill(self, walk: Walk) -> None:
         """Make a string as long as it has to be: the search would try everything that may stand at each of its places."""
