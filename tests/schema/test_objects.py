@@ -1,0 +1,100 @@
+"""Objects whose conditions interact: every small object, in schema order and in any, against jsonschema."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+import pytest
+from dense_schemas import OBJECTS, mixed, object_schema
+from schema_strategies import accepts_in_some_order, sample, shuffled, validator
+
+from fsmc.compiler.automata.lazy_rsm import LazyRSM
+from fsmc.compiler.errors import EmptyLanguageError
+from fsmc.compiler.schema.document import SchemaDocument
+from fsmc.compiler.schema.machine import SchemaMachine, TextOptions
+
+
+def machine(schema: Any, order: str) -> LazyRSM | None:
+    """The machine, None if nothing is allowed."""
+    try:
+        return SchemaMachine(SchemaDocument(schema), TextOptions(whitespace="json", property_order=order)).rsm
+    except EmptyLanguageError:
+        return None
+
+
+def accepted(rsm: LazyRSM | None, order: str, value: Any) -> bool:
+    if rsm is None:
+        return False
+    return rsm.matches(json.dumps(value).encode()) if order == "any" else accepts_in_some_order(rsm, value)
+
+
+@pytest.mark.parametrize("order", ["schema", "any"])
+@pytest.mark.parametrize("block", range(4))
+def test_small_objects(block: int, order: str) -> None:
+    for seed in range(20 * block, 20 * (block + 1)):
+        rng = random.Random(seed)
+        schema = {**mixed(rng, rng.choice([0, 1, 2, 2, 3]), object_schema), "type": "object"}
+        rsm, valid = machine(schema, order), validator(schema, 2020)
+        for value in rng.sample(OBJECTS, 30):
+            assert accepted(rsm, order, shuffled(rng, value)) == valid(value), (schema, value)
+        if rsm is not None and (text := sample(rsm, rng, longest=20)) is not None:
+            assert valid(json.loads(text)), (schema, text)
+
+
+CASES: list[tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]]]] = [
+    (  # a finite class of undeclared keys, to be used up without repetition
+        {"propertyNames": {"pattern": "^[xyz]$"}, "minProperties": 3},
+        [{"x": 1, "y": 1, "z": 1}, {"z": 1, "x": 1, "y": 1}],
+        [{"x": 1, "y": 1}, {"x": 1, "y": 1, "w": 1}],
+    ),
+    (  # some member must not be an integer, but which is not said
+        {"not": {"additionalProperties": {"type": "integer"}}},
+        [{"x": "s"}, {"x": 1, "y": None}],
+        [{}, {"x": 1}],
+    ),
+    (  # a declared name that a pattern speaks of too
+        {"properties": {"ab": {"minimum": 1}}, "patternProperties": {"^a": {"maximum": 2}, "b$": {"type": "integer"}}},
+        [{"ab": 1}, {"a": 1.5}, {"xb": 7}],
+        [{"ab": 0}, {"ab": 3}, {"ab": 1.5}, {"a": 3}, {"xb": 0.5}],
+    ),
+    (
+        {"dependentSchemas": {"card": {"required": ["address"], "properties": {"address": {"type": "string"}}}}},
+        [{}, {"address": 1}, {"card": 1, "address": "x"}],
+        [{"card": 1}, {"card": 1, "address": 1}],
+    ),
+]
+
+
+@pytest.mark.parametrize("order", ["schema", "any"])
+@pytest.mark.parametrize("case", CASES, ids=lambda case: json.dumps(case[0]))
+def test_cases(case: tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]]], order: str) -> None:
+    schema, good, bad = case
+    rsm = machine({"type": "object", **schema}, order)
+    assert all(accepted(rsm, order, value) for value in good)
+    assert not any(accepted(rsm, order, value) for value in bad)
+
+
+@pytest.mark.parametrize("order", ["schema", "any"])
+def test_a_key_that_counts_never_comes_twice(order: str) -> None:
+    rsm = machine({"type": "object", "minProperties": 2}, order)
+    assert rsm is not None
+    assert not rsm.matches(b'{"x": 1, "x": 1}') and rsm.matches(b'{"x": 1, "xx": 1}')
+    assert not rsm.matches('{"é": 1, "é": 2, "y": 1}'.encode())
+
+
+def test_an_object_without_an_end_is_empty() -> None:
+    for schema in (
+        {
+            "$ref": "#/$defs/list",
+            "$defs": {
+                "list": {"type": "object", "properties": {"tail": {"$ref": "#/$defs/list"}}, "required": ["tail"]}
+            },
+        },
+        {"type": "object", "propertyNames": {"enum": ["x", "y"]}, "minProperties": 3},
+        {"type": "object", "required": ["x"], "additionalProperties": False},
+        {"type": "object", "required": ["x"], "not": {"required": ["x"]}},
+        {"type": "object", "minProperties": 2, "maxProperties": 1},
+    ):
+        assert machine(schema, "any") is None
