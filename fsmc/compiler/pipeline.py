@@ -26,6 +26,7 @@ from fsmc.compiler.automata.dfa import DFA
 from fsmc.compiler.automata.lazy_rsm import LazyRSM
 from fsmc.compiler.automata.minimize import minimize, minimize_ranges
 from fsmc.compiler.automata.nfa import thompson
+from fsmc.compiler.automata.machine_arrays import pack, unpack
 from fsmc.compiler.automata.rsm import RSM
 from fsmc.compiler.automata.subsets import Limits
 from fsmc.compiler.errors import EmptyLanguageError, IndexFileError, MachineError
@@ -198,7 +199,7 @@ class CompiledGrammar:
             arrays = {**texts}
         else:
             assert isinstance(self.machine, RSM)
-            arrays = {f"machine.{name}": array for name, array in _pack_machine(self.machine).items()}
+            arrays = {f"machine.{name}": array for name, array in pack(self.machine).items()}
         if self._index is not None:
             arrays |= {f"index.{name}": array for name, array in self._index.arrays().items()}
         metadata |= {
@@ -251,7 +252,7 @@ def _unpack(
             recipe = schema_recipe.SchemaRecipe.from_arrays(arrays, metadata)
             machine = recipe.build().rsm
         else:
-            machine = _unpack_machine({k[8:]: a for k, a in arrays.items() if k.startswith("machine.")})
+            machine = unpack({k[8:]: a for k, a in arrays.items() if k.startswith("machine.")})
         parts = {k[6:]: a for k, a in arrays.items() if k.startswith("index.")}
         size = int(metadata["vocab_size"])
         index = TokenIndex.from_arrays(parts, n_states=machine.n_states, vocab_size=size) if parts else None
@@ -443,28 +444,3 @@ def _timed(seconds: dict[str, float], stage: str, function: Callable[..., Any], 
 
 def _short(pattern: str) -> str:
     return repr(pattern if len(pattern) <= 60 else pattern[:57] + "…")
-
-
-def _pack_machine(machine: RSM) -> dict[str, npt.NDArray[Any]]:
-    """The machine's arrays, the transition table as runs (a dense table of 309,000 states held only 190,000 runs)."""
-    flat = machine.delta.reshape(-1)
-    starts = np.flatnonzero(np.concatenate(([True], flat[1:] != flat[:-1]))).astype(np.int64)
-    return {
-        "byte_class": machine.byte_class,
-        "shape": np.array([*machine.delta.shape, machine.start], np.int64),
-        "run_start": starts,
-        "run_value": flat[starts],
-        "actions": machine.actions,
-        "returns": machine.returns,
-        "final_outcome": machine.final_outcome,
-    }
-
-
-def _unpack_machine(arrays: dict[str, npt.NDArray[Any]]) -> RSM:
-    n_states, n_classes, start = (int(x) for x in arrays["shape"])
-    lengths = np.diff(arrays["run_start"], append=n_states * n_classes)
-    if n_states < 1 or n_classes < 1 or (lengths < 1).any() or int(lengths.sum()) != n_states * n_classes:
-        raise MachineError("runs of the transition table do not fill it")
-    delta = np.repeat(arrays["run_value"], lengths).reshape(n_states, n_classes)
-    rest = {name: arrays[name] for name in ("byte_class", "actions", "returns", "final_outcome")}
-    return RSM(delta=delta, start=start, **rest)

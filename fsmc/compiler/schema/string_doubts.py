@@ -7,6 +7,7 @@ has to hold that is sound. Where it must not hold, or something else depends on 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from itertools import product
 
 from fsmc.compiler.schema.atoms import Doubtful, Format
@@ -54,5 +55,8 @@ def readings(formula: int, table: Formulas) -> Iterator[int]:
     inexact = _inexact_formats((formula,), table)
     choices = [((atom, atom), (atom, table.disj([atom, table.atom(Doubtful(name))]))) for atom, name in inexact.items()]
     for chosen in product(*choices):
-        reading = dict(chosen)
-        yield table.substitute(formula, lambda atom, reading=reading: reading.get(atom, atom))  # type: ignore[misc]
+        yield table.substitute(formula, partial(_reread, dict(chosen)))
+
+
+def _reread(reading: dict[int, int], atom: int) -> int:
+    return reading.get(atom, atom)
