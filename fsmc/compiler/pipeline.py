@@ -17,16 +17,15 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
 import numpy.typing as npt
 
 from fsmc.cache_dir import default_cache_dir
 from fsmc.compiler.automata.determinize import MAX_BYTES, MAX_SECONDS, MAX_STATES, determinize_ranges
 from fsmc.compiler.automata.dfa import DFA
 from fsmc.compiler.automata.lazy_rsm import LazyRSM
+from fsmc.compiler.automata.machine_arrays import pack, unpack
 from fsmc.compiler.automata.minimize import minimize, minimize_ranges
 from fsmc.compiler.automata.nfa import thompson
-from fsmc.compiler.automata.machine_arrays import pack, unpack
 from fsmc.compiler.automata.rsm import RSM
 from fsmc.compiler.automata.subsets import Limits
 from fsmc.compiler.errors import EmptyLanguageError, IndexFileError, MachineError
