@@ -349,7 +349,8 @@ def guess(schema: dict[str, Any]) -> Any:
 def exact(value: Any) -> Any:
     """Floats as exact decimals: for jsonschema 0.3 is then a multiple of 0.1."""
     if isinstance(value, float):
-        return int(value) if value.is_integer() else Decimal(repr(value))
+        number = Decimal(repr(value))  # int(1e308) would be another number
+        return int(number) if value.is_integer() else number
     if isinstance(value, list):
         return [exact(v) for v in value]
     if isinstance(value, dict):

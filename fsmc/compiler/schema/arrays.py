@@ -74,6 +74,12 @@ class ArrayShape(Shape):
         bounds += [p.count for p in payloads.values() if isinstance(p, MinItems)]
         bounds += [b for p in payloads.values() if isinstance(p, El) for b in (p.low, p.high or 0)]
         self.last = max(bounds)
+        self._single: dict[int, list[El]] = {}  # those of one index by the index: a thousand prefixItems stay linear
+        self._long: list[El] = []
+        for element in self.static:
+            (self._single.setdefault(element.low, []) if element.high == element.low + 1 else self._long).append(
+                element
+            )
         self._static_at: dict[int, int] = {}
         self._asked: dict[tuple[int, int, frozenset[int]], int] = {}
 
@@ -81,8 +87,8 @@ class ArrayShape(Shape):
         """What every array asks of the item at ``place``."""
         known = self._static_at.get(place)
         if known is None:
-            known = self.table.conj(e.value for e in self.static if _covers(e, place))
-            self._static_at[place] = known
+            elements = (*self._single.get(place, ()), *self._long)
+            known = self._static_at[place] = self.table.conj(e.value for e in elements if _covers(e, place))
         return known
 
     def after(self, place: int) -> int:
@@ -221,6 +227,8 @@ class ArrayShape(Shape):
         if not bounded:
             if not self._can_fill(always, place, least):
                 return False
+            if not wanted:
+                return True
             placed = self._place_freely(always, place, horizon, wanted)
             if placed is not None:
                 return placed
