@@ -28,6 +28,7 @@ def main() -> None:
 
     lap("import fsmc")
     import fsmc.compiler.pipeline
+    import fsmc.kernels
 
     lap("import the compiler")
     compiling = CompileClock()
@@ -40,36 +41,11 @@ def main() -> None:
     lap("first index (date)")
     compiler.compile_regex(r"\w{1,16}").build_index()
     lap("first \\w")
-    every_other_kernel(compiler)
+    fsmc.kernels.use_every_kernel()
     lap("all other kernels")
     laps["together"] = time.process_time() - began
     laps["of it compiling"] = compiling.seconds
     json.dump(laps, sys.stdout)
-
-
-def every_other_kernel(compiler: Any) -> None:
-    """Calls what a whole index does not need, so that the figures cover all kernels (but those for machines with calls,
-    which a regex never makes)."""
-    import numpy as np
-
-    import fsmc
-    from fsmc.compiler.automata.equivalence import difference_witness
-
-    lazy = compiler.compile_regex(r"\b(?=.*[0-9])\w{8}\b|a{3,5}")
-    whole = compiler.compile_regex("(a|b)*a(a|b){10}")
-    whole.build_index()
-    mask = fsmc.allocate_token_bitmask(1, compiler.vocab.size)
-    for grammar in (lazy, whole):
-        matcher = fsmc.GrammarMatcher(grammar)
-        matcher.fill_next_token_bitmask(mask)
-        matcher.accept_bytes(b"a")
-        matcher.find_jump_forward_string()
-        grammar.dfa.matches(b"a")
-        grammar.jump_map.jump(grammar.dfa.start)
-    logits = np.zeros((1, compiler.vocab.size), np.float32)
-    fsmc.apply_token_bitmask_inplace(logits, mask)
-    fsmc.apply_token_bitmask_inplace(logits.astype(np.float16), mask, indices=[0])
-    difference_witness(lazy.dfa, lazy.dfa & ~whole.dfa)
 
 
 class CompileClock:

@@ -3,12 +3,18 @@
 numba looks for a place to keep compiled code in ``NUMBA_CACHE_DIR``, then beside the source file, then in the user's
 cache folder. Where none of them can be written it raises while the decorator runs, which would make *importing* fsmc
 fail; such kernels go on without a disk cache instead.
+
+numba compiles on one core. The first process on a machine therefore starts a helper that compiles the list of all kernels
+from its end (see `fsmc.kernels`), while it compiles what it needs itself, which is the list from its beginning: they meet
+half way. ``FSMC_COMPILE_ALONE=1`` keeps it from doing so.
 """
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar, cast
@@ -57,6 +63,7 @@ class _CompileListener(event.Listener):
         function = ev.data["dispatcher"].py_func
         name = f"{function.__module__}.{function.__qualname__}"
         if name in KERNELS:
+            _start_helper(KERNELS[name])
             self.report(name)
 
     def on_end(self, ev: Any) -> None:
@@ -97,6 +104,23 @@ def _print_progress(name: str) -> None:
         sys.stderr.flush()
 
 
+def _start_helper(dispatcher: Any) -> None:
+    """Once in a process: compile the other kernels in the background, into the same folder as ``dispatcher``'s."""
+    global _helper_started
+    folder = dispatcher.stats.cache_path
+    if _helper_started or folder is None or (os.cpu_count() or 1) < 2 or os.environ.get("FSMC_COMPILE_ALONE"):
+        return
+    _helper_started = True
+    if getattr(sys, "frozen", False) or not sys.executable:
+        return  # there is no interpreter to start
+    command = [sys.executable, "-m", "fsmc.kernels", folder]
+    none = subprocess.DEVNULL
+    with contextlib.suppress(OSError):
+        helper = subprocess.Popen(command, stdin=none, stdout=none, stderr=none)
+        atexit.register(helper.kill)  # what it has compiled by then is on disk
+
+
+_helper_started = False
 _n_compiled = 0
 _announce: Callable[[str], None] = _print_progress
 _register: Any = event.register

@@ -1,0 +1,151 @@
+"""The list of all kernels with the types of their arguments, so that they can be compiled in any order, by any process.
+
+``kernels.txt`` has a line for each, in the order in which a first use needs them: ``module function argument-types``.
+``python -m fsmc.kernels > fsmc/kernels.txt`` writes it anew, and a test compares. A kernel that is missing from the list is
+compiled when it is called, like any numba function.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import IO, Any
+
+from numba.core import types
+
+from fsmc.jit import KERNELS
+
+LIST = Path(__file__).with_suffix(".txt")
+
+
+def compile_kernels(lines: Iterable[str]) -> None:
+    """Compile the kernels of ``lines``, as they stand in the list, or load them if they are on disk.
+
+    >>> compile_kernels([])
+    """
+    for line in lines:
+        module, function, arguments = line.split(" ", 2)
+        importlib.import_module(module)
+        signature = eval(arguments, {"__builtins__": {}}, vars(types))
+        KERNELS[f"{module}.{function}"].compile(signature)
+
+
+def listed_kernels() -> list[str]:
+    """The lines of the list.
+
+    >>> listed_kernels()[0].split()[:2]
+    ['fsmc.compiler.tokens.trie', '_sort_tokens']
+    """
+    return LIST.read_text().splitlines()
+
+
+def line_of(module: str, function: str, arguments: tuple[Any, ...]) -> str:
+    """The line of a kernel for numba types of its arguments; `compile_kernels` reads it.
+
+    >>> line_of("fsmc.jit", "f", (types.int64, types.Array(types.int32, 1, "C")))
+    "fsmc.jit f (int64, Array(int32, 1, 'C', False, aligned=True))"
+    """
+    return f"{module} {function} {arguments!r}"
+
+
+def use_every_kernel() -> None:
+    """Compile small patterns and schemas, walk them and mask logits, so that each kernel is called with its usual types.
+
+    >>> use_every_kernel()
+    """
+    import numpy as np
+
+    import fsmc
+    from fsmc.compiler.automata.equivalence import difference_witness
+    from fsmc.compiler.warm_up import warm_up_schemas
+
+    vocab = fsmc.Vocabulary.from_tokens([bytes([byte]) for byte in range(256)] + [b"ab", b""], eos_token_ids=[257])
+    compiler = fsmc.GrammarCompiler(vocab, cache_dir=None)
+    mask = fsmc.allocate_token_bitmask(1, vocab.size)
+    whole = compiler.compile_regex("(a|b)*a(a|b){10}")
+    whole.build_index()
+    lazy = compiler.compile_regex(r"\b(?=.*[0-9])\w{8}\b|a{3,5}")
+    for grammar in (whole, lazy):
+        matcher = fsmc.GrammarMatcher(grammar)
+        matcher.fill_next_token_bitmask(mask)
+        matcher.accept_bytes(b"a")
+        matcher.find_jump_forward_string()
+        grammar.machine.matches(b"a")
+        grammar.jump_map.jump(grammar.machine.start)
+        if grammar.dfa is not None:
+            difference_witness(grammar.dfa, grammar.dfa & ~grammar.dfa)
+    logits = np.zeros((1, vocab.size), np.float32)
+    fsmc.apply_token_bitmask_inplace(logits, mask)
+    fsmc.apply_token_bitmask_inplace(logits.astype(np.float16), mask, indices=[0])
+    warm_up_schemas()
+
+
+def kernels_in_use() -> list[str]:
+    """What the list should be: a line for each kernel that `use_every_kernel` calls, in that order.
+
+    Kernels that only other kernels call are not among them: they are compiled with their callers. To be called in a
+    process that has run no kernel yet.
+    """
+    # Every module with kernels, so that KERNELS is whole.
+    import fsmc.compiler.automata.equivalence
+    import fsmc.compiler.warm_up
+    import fsmc.jumpforward.jump_map
+    import fsmc.runtime.bitmask
+    import fsmc.runtime.matcher  # noqa: F401
+
+    lines: list[str] = []
+    depth = 0
+
+    def recorded(name: str, compile_: Any) -> Any:
+        def compile_and_note(arguments: Any) -> Any:
+            nonlocal depth
+            depth += 1
+            try:
+                return compile_(arguments)
+            finally:
+                depth -= 1
+                if depth == 0:
+                    module, function = name.rsplit(".", 1)
+                    lines.append(line_of(module, function, tuple(arguments)))
+
+        return compile_and_note
+
+    for name, dispatcher in KERNELS.items():
+        dispatcher.compile = recorded(name, dispatcher.compile)
+    use_every_kernel()
+    return lines
+
+
+@contextlib.contextmanager
+def _only_one(folder: str) -> Iterator[IO[str] | None]:
+    """Hold the folder's lock, or None where another process holds it (on systems without ``flock`` nobody does)."""
+    with open(Path(folder) / "fsmc-kernels.lock", "w") as lock:
+        with contextlib.suppress(ImportError):
+            import fcntl
+
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                yield None
+                return
+        yield lock
+
+
+def main() -> None:
+    """With a folder: what the helper of `fsmc.jit` does, all kernels from the last on, unless another helper is at it.
+    Without: print what the list should be."""
+    os.environ["FSMC_COMPILE_ALONE"] = os.environ["FSMC_QUIET"] = "1"
+    if not sys.argv[1:]:
+        print("\n".join(kernels_in_use()))
+        return
+    with _only_one(sys.argv[1]) as lock:
+        if lock:
+            compile_kernels(reversed(listed_kernels()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,71 @@
+"""The list of kernels is whole and true, and what it says is compiled where it should be."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import fsmc
+from fsmc.kernels import listed_kernels
+
+PACKAGE = Path(fsmc.__file__).parent
+
+
+def python(*arguments: str, **environment: str) -> str:
+    done = subprocess.run(
+        [sys.executable, *arguments], env={**os.environ, **environment}, capture_output=True, text=True, check=True
+    )
+    return done.stdout
+
+
+def test_the_list_is_what_a_process_uses() -> None:
+    assert python("-m", "fsmc.kernels").splitlines() == listed_kernels()
+
+
+def test_every_kernel_is_listed_or_compiled_with_one_that_is() -> None:
+    """Else the helper would leave it to whoever calls it first."""
+    seen = python(
+        "-c",
+        "from fsmc.jit import KERNELS\n"
+        "from fsmc.kernels import kernels_in_use\n"
+        "listed = {' '.join(line.split(' ')[:2]) for line in kernels_in_use()}\n"
+        "for name, kernel in KERNELS.items():\n"
+        "    called = {getattr(KERNELS.get(f'{kernel.py_func.__module__}.{n}'), 'py_func', None) for n in kernel.py_func.__code__.co_names}\n"
+        "    callees = [f.__name__ for f in called if f]\n"
+        "    print(kernel.py_func.__module__, kernel.py_func.__name__, *callees)\n",
+    )
+    calls = {tuple(line.split(" ")[:2]): line.split(" ")[2:] for line in seen.splitlines()}
+    reached = {tuple(line.split(" ")[:2]) for line in listed_kernels()}
+    waiting = list(reached)
+    while waiting:
+        module, name = waiting.pop()
+        for callee in calls[module, name]:
+            if (module, callee) not in reached:
+                reached.add((module, callee))
+                waiting.append((module, callee))
+    assert set(calls) == reached
+    decorated = sum(path.read_text().count("\n@kernel\n") for path in PACKAGE.rglob("*.py"))
+    assert len(calls) == decorated
+
+
+@pytest.mark.parametrize("alone", ["", "1"])
+def test_a_helper_compiles_what_was_not_asked_for(tmp_path, alone: str) -> None:
+    """Unless it is forbidden. The helper begins with the end of the list, and is stopped with the process."""
+    script = (
+        "import time\n"
+        "from pathlib import Path\n"
+        "from fsmc.kernels import compile_kernels, listed_kernels\n"
+        "first, *_, last = listed_kernels()\n"
+        "compile_kernels([first])\n"
+        "name = last.split(' ')[1]\n"
+        f"deadline = time.monotonic() + {2 if alone else 120}\n"
+        f"while not (found := list(Path({str(tmp_path)!r}).rglob(f'*.{{name}}-*.nbi'))) and time.monotonic() < deadline:\n"
+        "    time.sleep(0.05)\n"
+        "print(bool(found))\n"
+    )
+    found = python("-c", script, NUMBA_CACHE_DIR=str(tmp_path), FSMC_COMPILE_ALONE=alone)
+    assert found.strip() == str(not alone)
