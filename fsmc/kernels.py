@@ -37,8 +37,8 @@ def compile_kernels(lines: Iterable[str]) -> None:
 def listed_kernels() -> list[str]:
     """The lines of the list.
 
-    >>> listed_kernels()[0].split()[:2]
-    ['fsmc.compiler.tokens.trie', '_sort_tokens']
+    >>> len(listed_kernels()) > 30
+    True
     """
     return LIST.read_text().splitlines()
 
