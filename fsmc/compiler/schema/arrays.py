@@ -7,14 +7,14 @@ change; the residual is derived item by item.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from fsmc.compiler.errors import LimitExceeded, UnsupportedSchemaError
 from fsmc.compiler.schema.atoms import Count, El, MinItems, Unique
 from fsmc.compiler.schema.cubes import Cube
 from fsmc.compiler.schema.emptiness import Emptiness
 from fsmc.compiler.schema.formula import FALSE, TRUE, Formulas
-from fsmc.compiler.schema.residual import Shape
+from fsmc.compiler.schema.residual import Shape, ValueFacts
 
 MAX_SEARCH = 20_000
 
@@ -102,6 +102,10 @@ class ArrayShape(Shape):
     def may_go_on(self, place: int) -> bool:
         """Whether one more item is not too many."""
         return self.most is None or place < self.most
+
+    def facts(self, place: int, static: int = TRUE, found: Sequence[frozenset[int]] = ()) -> ValueFacts:
+        """See `Shape`: of the items to come nothing is known."""
+        return ValueFacts(self, static, found)
 
     def normal(self, formula: int, place: int) -> int:
         """The formula at this place, without atoms that the place already decides."""

@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from fsmc.compiler.errors import LimitExceeded
 from fsmc.compiler.schema.atoms import ARRAY, NUMBER, OBJECT, STRING, TYPES
+from fsmc.compiler.schema.domains import Domains
 from fsmc.compiler.schema.formula import FALSE, TRUE, Formulas
 from fsmc.compiler.schema.keywords import Keywords
 from fsmc.compiler.schema.numbers import number_count, number_satisfiable
@@ -49,6 +50,7 @@ class Emptiness:
     def __init__(self, keywords: Keywords) -> None:
         self.keywords = keywords
         self.table: Formulas = keywords.formulas
+        self.domains = Domains(keywords)
         self.of_object: Callable[[int], bool]
         self.of_array: Callable[[int], bool]
         self._known: dict[int, bool] = {TRUE: True, FALSE: False}

@@ -17,6 +17,7 @@ from fsmc.compiler.automata.lazy_rsm import LazyRSM
 from fsmc.compiler.errors import EmptyLanguageError
 from fsmc.compiler.schema.arrays import ArrayShape
 from fsmc.compiler.schema.atoms import ARRAY, NUMBER, OBJECT, STRING, TYPES, Integer, NumEnum, StrEnum
+from fsmc.compiler.schema.bits import bits
 from fsmc.compiler.schema.clock import MAX_SECONDS, Clock
 from fsmc.compiler.schema.contradiction import contradiction
 from fsmc.compiler.schema.document import SchemaDocument
@@ -241,7 +242,9 @@ class SchemaMachine:
         """First byte → state after it, of the component for one type. of: the value formulas that it comes from."""
         if type_ == OBJECT:
             shape = self._object_shape(must, watches, self.order.of(of), self.options.property_order == "any")
-            return {ord("{"): self.gap(ObjectStart(ObjectState(shape, *shape.at_start(), 0, depth)))}
+            residual, watched = shape.at_start()
+            start = ObjectState(shape, shape.reduced(residual, 0), watched, 0, depth)
+            return {ord("{"): self.gap(ObjectStart(start))}
         if type_ == ARRAY:
             array = self._array_shape(must, watches)
             return {ord("["): self.gap(ArrayStart(ArrayState(array, *array.at_start(), 0, depth)))}
@@ -299,10 +302,10 @@ class SchemaMachine:
     def allowed_keys(self, o: ObjectState) -> Iterator[int]:
         """The classes of keys that may come next, declared names first."""
         keys = o.shape.keys
-        for c in o.shape.choices(o.place):
+        for c in bits(o.shape.allowed(o.residual, o.place)):
             if o.pending and c >= keys.n_names and keys.others is not None:
                 continue  # of few keys the pending one may have been the last
-            if self._room_in(o, c) and self.emptiness.satisfiable(o.shape.asked_of(o.residual, o.place, c)):
+            if self._room_in(o, c):
                 yield c
 
     @staticmethod

@@ -9,14 +9,17 @@ all that the machine has to remember. What arrays have in common with this stand
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Sequence
 
 from fsmc.compiler.schema.atoms import All, MinProps
-from fsmc.compiler.schema.cubes import Cube
+from fsmc.compiler.schema.bits import bits
+from fsmc.compiler.schema.cubes import Cube, propagate
 from fsmc.compiler.schema.emptiness import Emptiness
-from fsmc.compiler.schema.formula import AND, FALSE, OR, TRUE, Formulas
+from fsmc.compiler.schema.exclusive import Exclusive
+from fsmc.compiler.schema.formula import AND, ATOM, FALSE, OR, TRUE, Formulas
 from fsmc.compiler.schema.key_space import KeySpace, enumerated_names, key_space
-from fsmc.compiler.schema.residual import Shape
+from fsmc.compiler.schema.object_facts import ObjectFacts
+from fsmc.compiler.schema.residual import Member, Shape
 
 
 class ObjectShape(Shape):
@@ -59,7 +62,10 @@ class ObjectShape(Shape):
         listed = dict.fromkeys(order)
         names = tuple(listed) + tuple(sorted(set(enumerated_names(key_sets, table)) - set(listed)))
         self.keys: KeySpace = key_space(names, key_sets, table)
-        self.mask: dict[int, int] = {a: self.keys.mask_of[p.keys] for a, p in payloads.items() if isinstance(p, All)}
+        self.declared_mask = (1 << self.keys.n_names) - 1
+        self._counts = 1 << self.keys.n_classes  # in `touched`: members are counted; the value being written is judged
+        self._this = self._counts << 1
+        self._touched: dict[int, int] = {}
 
         static = [TRUE] * self.keys.n_classes
         residual, required = [], 0
@@ -67,27 +73,53 @@ class ObjectShape(Shape):
             literal = table.literal(part)
             payload = payloads[literal[0]] if literal else None
             if literal and literal[1] and isinstance(payload, All):
-                for c in _bits(self.mask[literal[0]]):
+                for c in bits(self.mask(literal[0])):
                     static[c] = table.conj((static[c], payload.value))
             elif literal and not literal[1] and isinstance(payload, All) and self._is_required(literal[0], payload):
-                required |= self.mask[literal[0]]
+                required |= self.mask(literal[0])
             else:
                 residual.append(part)
         self.static = tuple(static)
         self.required = required
-        self.residual = table.conj(residual)
+        exclusive = Exclusive(table, emptiness.domains, self.mask, self.declared_mask, required)
+        self.residual = exclusive.rewritten(table.conj(residual))
+        self.watches = tuple(map(exclusive.rewritten, watches))
         self.tracks = self._duplicates_matter()
-        self._normal: dict[tuple[int, int], int] = {}
+        self._live: int | None = None
+        self._normal: dict[tuple[int, Hashable], int] = {}
         self._derived: dict[tuple[int, int, int], int] = {}
-        self._asked: dict[tuple[int, int, int], int] = {}
+        self._asked: dict[tuple[int, Hashable, int], int] = {}
+        self._allowed: dict[tuple[int, int], int] = {}
+
+    def mask(self, atom: int) -> int:
+        """The classes of keys that an `All` atom speaks of."""
+        payload = self.table.payload(atom)
+        assert isinstance(payload, All)
+        return self.keys.mask_of[payload.keys]
+
+    def touched(self, formula: int) -> int:
+        """The classes that a formula speaks of, with a bit more each if members are counted and if it speaks of the value
+        being written."""
+        known = self._touched.get(formula)
+        if known is None:
+            if self.table.kind(formula) == ATOM:
+                payload = self.table.payload(formula)
+                counts = self._this if isinstance(payload, Member) else self._counts
+                known = self.keys.mask_of[payload.keys] if isinstance(payload, All) else counts
+            else:
+                known = 0
+                for part in self.table.arguments(formula):
+                    known |= self.touched(part)
+            self._touched[formula] = known
+        return known
 
     def _is_required(self, atom: int, payload: All) -> bool:
         """``not All({name}, FALSE)``: the name has to come."""
-        return payload.value == FALSE and self._is_declared_name(self.mask[atom])
+        return payload.value == FALSE and self.is_declared_name(self.mask(atom))
 
-    def _is_declared_name(self, mask: int) -> bool:
+    def is_declared_name(self, mask: int) -> bool:
         """Whether a set of classes is a single declared name."""
-        return mask & (mask - 1) == 0 and 0 < mask < 1 << self.keys.n_names
+        return mask & (mask - 1) == 0 and 0 < mask <= self.declared_mask
 
     def _duplicates_matter(self) -> bool:
         """Whether writing an undeclared key twice could make a formula true that is false of the object.
@@ -103,13 +135,13 @@ class ObjectShape(Shape):
             if literal:
                 if isinstance(table.payload(literal[0]), MinProps):
                     return literal[1]
-                return not literal[1] and bool(self.mask[literal[0]] & others)
+                return not literal[1] and bool(self.mask(literal[0]) & others)
             if table.kind(formula) in (AND, OR):
                 return any(map(negative, table.arguments(formula)))
             return speaks_of_others(formula)
 
         def speaks_of_others(formula: int) -> bool:
-            return any(self.mask.get(atom, others) & others for atom in table.atoms(formula))
+            return bool(self.touched(formula) & (others | self._counts))
 
         return any(map(speaks_of_others, self.watches)) or negative(self.residual)
 
@@ -130,30 +162,32 @@ class ObjectShape(Shape):
             return place | 1 << c if c < n else place
         return c + 1 if c < n else n + 1
 
-    def choices(self, place: int) -> Iterator[int]:
-        """Classes that may come next: never past a required name, undeclared ones last (in schema order)."""
-        available = self.available(place)
-        if self.any_order:
-            yield from _bits(available)
-            return
-        declared = available & ((1 << self.keys.n_names) - 1)
-        for c in _bits(declared):
-            yield c
-            if self.required >> c & 1:
-                return
-        yield from _bits(available & self.keys.others_mask)
-
     def missing(self, place: int) -> int:
         """Required names that have not come yet."""
         return self.required & self.available(place)
 
+    @property
+    def live(self) -> int:
+        """Classes of which a member can have a value at all."""
+        if self._live is None:
+            live = sum(1 << c for c, value in enumerate(self.static) if self.emptiness.satisfiable(value))
+            if self.emptiness.leaning:
+                return live
+            self._live = live
+        return self._live
+
     # ── residuals ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def context(self, component: int, place: int) -> Hashable:
+        """See `Shape`: which of the classes that it speaks of can still come; where members are counted, all is of interest."""
+        touched = self.touched(component)
+        return place if touched & self._counts else ~(self.available(place) & touched)
 
     def normal(self, formula: int, place: int) -> int:
         """The formula at this place, without atoms that the place already decides."""
         if formula in (TRUE, FALSE):
             return formula
-        key = (formula, place)
+        key = (formula, self.context(formula, place))
         known = self._normal.get(key)
         if known is None:
             available = self.available(place)
@@ -168,13 +202,47 @@ class ObjectShape(Shape):
             return TRUE if payload.count <= self.missing(place).bit_count() else atom
         if not isinstance(payload, All):
             return atom
-        open_classes = self.mask[atom] & available
+        open_classes = self.mask(atom) & available
         if not open_classes:
             return TRUE
-        negated = self.table.negate(payload.value)
-        if all(self.emptiness.surely_empty(self.table.conj((self.static[c], negated))) for c in _bits(open_classes)):
+        if payload.value == FALSE and open_classes & self.required and self.is_declared_name(open_classes):
+            return FALSE
+        negated, surely_empty = self.table.negate(payload.value), self.emptiness.surely_empty
+        if all(surely_empty(self.table.conj((self.static[c], negated))) for c in bits(open_classes)):
             return TRUE
         return atom
+
+    def reduced(self, residual: int, place: int) -> int:
+        """The residual with all that follows from it at once, such as the names that have to come."""
+        rest, cube = propagate(self.table, residual, self.facts(place))
+        return self.table.conj((rest, *(atom if sign else self.table.negate(atom) for atom, sign in cube.items())))
+
+    def satisfiable(self) -> bool:
+        """Whether there is such an object at all."""
+        return all(self.emptiness.satisfiable(self.static[c]) for c in bits(self.required)) and super().satisfiable()
+
+    def facts(self, place: int, static: int = TRUE, found: Sequence[frozenset[int]] = ()) -> ObjectFacts:
+        """See `Shape`."""
+        return ObjectFacts(self, place, static, found)
+
+    def components_of(self, formula: int) -> tuple[tuple[int, bool], ...]:
+        """See `Shape`: parts that have a class in common belong together, and where members are counted all do."""
+        known = self._components.get(formula)
+        if known is None:
+            groups: list[tuple[int, list[int]]] = []
+            counted = self.touched(formula) & self._counts
+            for part in self.table.conjuncts(formula):
+                mask, parts, apart = self.touched(part) | counted, [part], []
+                for group in groups:
+                    if group[0] & mask:
+                        mask |= group[0]
+                        parts += group[1]
+                    else:
+                        apart.append(group)
+                groups = [*apart, (mask, parts)]
+            known = tuple((self.table.conj(parts), bool(mask & self._this)) for mask, parts in groups)
+            self._components[formula] = known
+        return known
 
     def closed(self, formula: int) -> bool:
         """Whether the formula holds if the object ends here."""
@@ -186,19 +254,20 @@ class ObjectShape(Shape):
 
     def derivative(self, formula: int, place: int, c: int) -> int:
         """The formula before a member of class ``c``, in terms of that member's value and of the rest."""
-        if formula in (TRUE, FALSE):
+        touched = self.touched(formula)
+        if not touched & (1 << c | self._counts):
             return formula
-        key = (formula, place, c)
+        rest = self.available(self.after(place, c))
+        key = (formula, rest & touched, c)
         known = self._derived.get(key)
         if known is None:
-            rest = self.available(self.after(place, c))
 
             def value_of(atom: int) -> int:
                 payload = self.table.payload(atom)
                 if isinstance(payload, MinProps):
                     return TRUE if payload.count == 1 else self.table.atom(MinProps(payload.count - 1))
                 assert isinstance(payload, All)
-                mask = self.mask[atom]
+                mask = self.mask(atom)
                 if not mask >> c & 1:
                     return atom
                 return self.table.conj((self.this_value(payload.value), atom if mask & rest else TRUE))
@@ -208,61 +277,68 @@ class ObjectShape(Shape):
 
     def asked_of(self, residual: int, place: int, c: int) -> int:
         """The strongest value formula for a next member of class ``c`` that leaves the rest possible; FALSE if none."""
-        key = (residual, place, c)
+        static = self.static[c]
+        if residual in (TRUE, FALSE) or not self.emptiness.satisfiable(static):
+            return FALSE if residual == FALSE or not self.emptiness.satisfiable(static) else static
+        after = self.after(place, c)
+        key = (residual, self.context(residual, after), c)
         known = self._asked.get(key)
         if known is None:
-            static = self.static[c]
-            if not self.emptiness.satisfiable(static):
-                known = FALSE
-            elif residual == TRUE:
-                known = static
-            else:
-                after = self.after(place, c)
-                known = self.strongest(self.normal(self.derivative(residual, place, c), after), static, after)
-            self._asked[key] = known
+            derivative = self.normal(self.derivative(residual, place, c), after)
+            known = self._asked[key] = self.strongest(derivative, static, after)
         return known
 
-    def _implied(self, cube: Cube, place: int) -> Callable[[int], int] | None:
-        """See `Shape`. What is known of a member: ``value[c]``, if there is one of class c; ``needs[c]``, of one there has to be."""
-        table, emptiness = self.table, self.emptiness
+    def allowed(self, residual: int, place: int) -> int:
+        """The classes that may come next, as a mask; in schema order none past a required name, and undeclared ones last.
+
+        Of members that the residual does not speak of, one is as good as another, up to the next that it does speak of.
+        """
+        if residual == TRUE:
+            return self._next(self.required, place) & self.live
+        key = (residual, place)
+        known = self._allowed.get(key)
+        if known is None:
+            wanted = self.required
+            for part in self.table.conjuncts(residual):
+                literal = self.table.literal(part)
+                if literal and not literal[1] and isinstance(self.table.payload(literal[0]), All):
+                    mask = self.mask(literal[0]) & self.available(place)
+                    wanted |= mask if self.is_declared_name(mask) else 0
+            candidates = self._next(wanted, place) & self.live
+            touched = candidates if (spoken := self.touched(residual)) & self._counts else candidates & spoken
+            if self.any_order:
+                asked, known = touched, candidates & ~touched
+            else:
+                asked, known = (
+                    candidates & self.keys.others_mask,
+                    self._allowed_in_order(residual, place, candidates, touched),
+                )
+            for c in bits(asked):
+                if self.emptiness.satisfiable(self.asked_of(residual, place, c)):
+                    known |= 1 << c
+            self._allowed[key] = known
+        return known
+
+    def _allowed_in_order(self, residual: int, place: int, candidates: int, touched: int) -> int:
+        """`allowed` among declared names in schema order: once there is no way to go on, there is none from a later place."""
+        n, found, before = self.keys.n_names, 0, place
+        for c in (*bits(touched & self.declared_mask), n):
+            if not self.feasible(self.normal(residual, before), before):
+                break
+            found |= candidates & self.available(before) & ((1 << c) - 1) & ~touched
+            if c < n:
+                if self.emptiness.satisfiable(self.asked_of(residual, place, c)):
+                    found |= 1 << c
+                before = c + 1
+        return found
+
+    def _next(self, wanted: int, place: int) -> int:
+        """Classes that may come next as far as the order goes, where the names ``wanted`` have to come."""
         available = self.available(place)
-        present = self.missing(place)
-        limits: dict[int, list[int]] = {}
-        needs: dict[int, list[int]] = {}
-        for atom, sign in cube.items():
-            payload = table.payload(atom)
-            if not isinstance(payload, All):
-                continue
-            mask = self.mask[atom] & available
-            if sign:
-                for c in _bits(mask):
-                    limits.setdefault(c, []).append(payload.value)
-            elif self._is_declared_name(mask):
-                present |= mask
-                needs.setdefault(mask.bit_length() - 1, []).append(table.negate(payload.value))
-        value = {c: table.conj((self.static[c], *limits.get(c, ()))) for c in {*limits, *needs}}
-        for c in value:
-            if present >> c & 1 and not emptiness.satisfiable(table.conj((value[c], *needs.get(c, ())))):
-                return None
-
-        def implied(atom: int) -> int:
-            payload = table.payload(atom)
-            if not isinstance(payload, All):
-                return atom
-            mask = self.mask[atom] & available
-            if not any(mask >> c & 1 for c in value):
-                return atom
-            negated = table.negate(payload.value)
-            if all(emptiness.surely_empty(table.conj((value.get(c, self.static[c]), negated))) for c in _bits(mask)):
-                return TRUE
-            c = mask.bit_length() - 1
-            if mask & (mask - 1) == 0 and present & mask:
-                whole = table.conj((value.get(c, self.static[c]), *needs.get(c, ()), payload.value))
-                if emptiness.surely_empty(whole):
-                    return FALSE
-            return atom
-
-        return implied
+        due = wanted & available
+        if self.any_order or not due:
+            return available
+        return available & ((due & -due) * 2 - 1)
 
     # ── can all of these literals hold at once? ──────────────────────────────────────────────────────────────────────
 
@@ -281,9 +357,9 @@ class ObjectShape(Shape):
                 else:
                     most = payload.count - 1 if most is None else min(most, payload.count - 1)
             elif isinstance(payload, All):
-                mask = self.mask[atom] & available
+                mask = self.mask(atom) & available
                 if sign:
-                    for c in _bits(mask):
+                    for c in bits(mask):
                         limits.setdefault(c, []).append(payload.value)
                 else:
                     wanted.append((mask, table.negate(payload.value)))
@@ -291,10 +367,11 @@ class ObjectShape(Shape):
         def value(c: int) -> int:
             return table.conj((self.static[c], *limits.get(c, ())))
 
-        members = {c: value(c) for c in _bits(self.missing(place))}
+        missing = self.missing(place)  # of which every one can have a value, if nothing limits it (see `satisfiable`)
+        members = {c: value(c) for c in limits if missing >> c & 1}
         several = []
         for mask, what in wanted:
-            if self._is_declared_name(mask):
+            if self.is_declared_name(mask):
                 c = mask.bit_length() - 1
                 members[c] = table.conj((members.get(c, value(c)), what))
             else:
@@ -302,14 +379,22 @@ class ObjectShape(Shape):
         if not all(satisfiable(f) for f in members.values()):
             return False
 
+        def number(members: dict[int, int], extra: tuple[tuple[int, int], ...]) -> int:
+            return (missing | sum(1 << c for c in members)).bit_count() + len(extra)
+
         def place_rest(i: int, members: dict[int, int], extra: tuple[tuple[int, int], ...]) -> bool:
             """Find a member for each of ``several[i:]``: one that is there anyhow, a declared one, or an undeclared one."""
-            if most is not None and len(members) + len(extra) > most:
+            if most is not None and number(members, extra) > most:
                 return False
             if i == len(several):
-                return self._enough(least, most, members, len(extra), available, value)
+                if least <= number(members, extra):
+                    return True
+                free = available & ~missing & ~sum(1 << c for c in members)
+                return (most is None or least <= most) and self._room(
+                    free, least - number(members, extra), set(limits), value
+                )
             mask, what = several[i]
-            for c in _bits(mask & ((1 << n) - 1)):
+            for c in bits(mask & ((1 << n) - 1)):
                 together = table.conj((members.get(c, value(c)), what))
                 if satisfiable(together) and place_rest(i + 1, {**members, c: together}, extra):
                     return True
@@ -318,7 +403,7 @@ class ObjectShape(Shape):
                 if mask >> c & 1 and satisfiable(together):
                     if place_rest(i + 1, members, (*extra[:j], (c, together), *extra[j + 1 :])):
                         return True
-            for c in _bits(mask & available & self.keys.others_mask):
+            for c in bits(mask & available & self.keys.others_mask):
                 size = self.keys.sizes[c - n]
                 used = sum(other == c for other, _ in extra)
                 if (size is None or used < size) and satisfiable(table.conj((value(c), what))):
@@ -328,40 +413,25 @@ class ObjectShape(Shape):
 
         return place_rest(0, members, ())
 
-    def _enough(
-        self,
-        least: int,
-        most: int | None,
-        members: dict[int, int],
-        n_extra: int,
-        available: int,
-        value: Callable[[int], int],
-    ) -> bool:
-        """Whether ``least`` members can be reached."""
-        if most is not None and least > most:
-            return False
-        reach = len(members) + n_extra
-        if reach >= least:
-            return True
-        n = self.keys.n_names
-        for c in _bits(available & ((1 << n) - 1)):
-            if c not in members and self.emptiness.satisfiable(value(c)):
-                reach += 1
-                if reach >= least:
-                    return True
-        for c in _bits(available & self.keys.others_mask):
-            if self.emptiness.satisfiable(value(c)):
+    def _room(self, free: int, wanted: int, limited: set[int], value: Callable[[int], int]) -> bool:
+        """Whether so many members can come of the classes ``free``. limited: those that have less than their static values.
+
+        Keys of a finite class that are there already may be counted twice; `SchemaMachine` sees it when the class is used up.
+        """
+        n, satisfiable = self.keys.n_names, self.emptiness.satisfiable
+        declared = free & self.declared_mask
+        if self._live is not None:
+            unlimited = declared & ~sum(1 << c for c in limited)
+            wanted -= (unlimited & self._live).bit_count()
+            declared &= ~unlimited
+        for c in bits(declared):
+            if wanted <= 0:
+                return True
+            wanted -= satisfiable(value(c))
+        for c in bits(free & self.keys.others_mask):
+            if satisfiable(value(c)):
                 size = self.keys.sizes[c - n]
                 if size is None:
                     return True
-                reach += size
-        return (
-            reach >= least
-        )  # keys of a finite class that ``extra`` uses may be counted twice; `SchemaMachine` sees it when it is used up
-
-
-def _bits(mask: int) -> Iterator[int]:
-    while mask:
-        low = mask & -mask
-        yield low.bit_length() - 1
-        mask ^= low
+                wanted -= size
+        return wanted <= 0

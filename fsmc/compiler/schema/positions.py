@@ -295,6 +295,7 @@ class AfterMember(Return):
         place = shape.after(o.place, self.c)
         known = dict(zip(self.watched, truth, strict=True))
         residual, *watches = (shape.after_value(d, known, place) for d in MemberValue(o, self.c).derivatives())
+        residual = shape.reduced(residual, place)
         if not shape.feasible(residual, place):
             return 0
         after = replace(o, residual=residual, watches=tuple(watches), place=place)

@@ -3,18 +3,23 @@
 A formula over members (items) is followed along the text like a regular expression by its derivatives (Brzozowski 1964).
 Before each value the formula is rewritten in terms of *this* value and of the rest (`derivative`, which the subclasses
 define); once it is known what holds of the value, what is left is the *residual* (`after_value`). Two questions are asked of
-a residual: can it still be made true (`feasible`), and what does that take of the next value (`strongest`). Both look at
-its cubes: ways of making it true, conjunctions of literals.
+a residual: can it still be made true (`feasible`), and what does that take of the next value (`strongest`).
+
+Both first take the formula apart into *components*, conjunctions that speak of different members: each can be made true
+whatever becomes of the others, so it is answered by itself, and remembered. Then a tag (`Domains`) settles what it can: where
+it is known, most alternatives are. What is still open is searched for its cubes: ways of making it true.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from fsmc.compiler.errors import LimitExceeded
-from fsmc.compiler.schema.cubes import Cube, cubes
+from fsmc.compiler.schema.cofactors import Cofactors
+from fsmc.compiler.schema.cubes import Cube, Facts, cubes
+from fsmc.compiler.schema.domains import Domain
 from fsmc.compiler.schema.emptiness import Emptiness
 from fsmc.compiler.schema.formula import FALSE, TRUE, Formulas
 
@@ -40,7 +45,8 @@ class Shape(ABC):
 
     def __init__(self, watches: tuple[int, ...], table: Formulas, emptiness: Emptiness) -> None:
         self.watches, self.table, self.emptiness = watches, table, emptiness
-        self._feasible: dict[tuple[int, int], bool] = {}
+        self._feasible: dict[Hashable, bool] = {}
+        self._components: dict[int, tuple[tuple[int, bool], ...]] = {}
 
     @abstractmethod
     def normal(self, formula: int, place: int) -> int:
@@ -50,10 +56,19 @@ class Shape(ABC):
     def _possible(self, cube: Cube, place: int) -> bool:
         """Whether members or items can still come from this place that make every literal true."""
 
-    def _implied(self, cube: Cube, place: int) -> Callable[[int], int] | None:
-        """What literals about what is still to come imply: None if they contradict each other, else a function from
-        another atom to TRUE, FALSE or, where that is not clear, the atom."""
-        return lambda atom: atom
+    @abstractmethod
+    def facts(self, place: int, static: int = TRUE, found: Sequence[frozenset[int]] = ()) -> ValueFacts:
+        """What is known before a cube is begun: of the value being written ``static``. found: see `ValueFacts`."""
+
+    def components_of(self, formula: int) -> tuple[tuple[int, bool], ...]:
+        """The formula as a conjunction of others that can be made true independently: (formula, whether it speaks of the
+        value being written)."""
+        speaks = any(isinstance(self.table.payload(atom), Member) for atom in self.table.atoms(formula))
+        return ((formula, speaks),)
+
+    def context(self, component: int, place: int) -> Hashable:
+        """Of the place, all that matters to a component."""
+        return place
 
     def at_start(self) -> tuple[int, tuple[int, ...]]:
         """(residual, watches) before anything is written."""
@@ -87,64 +102,152 @@ class Shape(ABC):
 
     def feasible(self, residual: int, place: int) -> bool:
         """Whether an object or array with this residual can be completed from this place."""
-        if residual == FALSE:
-            return False
-        key = (residual, place)
+        return residual != FALSE and all(self._can_hold(part, place) for part, _ in self.components_of(residual))
+
+    def _can_hold(self, component: int, place: int) -> bool:
+        key = (component, self.context(component, place))
         known = self._feasible.get(key)
         if known is None:
-            known = any(self._possible(cube, place) for cube in self._cubes(residual, place, TRUE, []))
+            ways = cubes(self.table, component, lambda: self.facts(place))
+            known = any(self._possible(cube, place) for cube in ways)
             if known or not self.emptiness.leaning:
                 self._feasible[key] = known
         return known
 
     def strongest(self, derivative: int, static: int, place: int) -> int:
-        """The strongest formula for this value that leaves the rest possible: with ``static``, what each of the ways to
-        make the derivative true asks of it. FALSE if there is none. place: the one after the value.
+        """The strongest formula for this value that leaves the rest possible; at least ``static``. FALSE if there is none.
+        place: the one after the value.
 
-        Raises LimitExceeded where more than ``MAX_OUTCOME_CUBES`` ways differ in that.
+        Raises LimitExceeded where more than ``MAX_OUTCOME_CUBES`` ways of going on differ in what they ask of the value.
         """
+        if derivative == FALSE:
+            return FALSE
+        asked = TRUE
+        for part, speaks in self.components_of(derivative):
+            if speaks:
+                assert asked == TRUE, "parts that speak of the same value are one component"
+                asked = part
+            elif not self._can_hold(part, place):
+                return FALSE
+        return static if asked == TRUE else self.table.conj((static, self._asked_by_tag(asked, static, place)))
+
+    def _asked_by_tag(self, formula: int, static: int, place: int) -> int:
+        """`strongest` apart from ``static``: tag by tag where the formula asks for tags of the value."""
+        table = self.table
+        tags = {}
+        for atom in table.atoms(formula):
+            payload = table.payload(atom)
+            domain = self.emptiness.domains.of(payload.value) if isinstance(payload, Member) else None
+            if domain:
+                tags[atom] = (payload.value, domain)
+        if len(tags) < 2:
+            return self._asked_in_all(formula, static, place)
+        cofactors = Cofactors(table, formula, frozenset(tags))
+        free: list[int] = []  # the tags with which everything is possible, and those with which nothing is
+        barred: list[int] = []
+        asking: list[tuple[int, int]] = []
+        cases = [*self.cells(tags), (frozenset[int](), self.no_tag(tags))]
+        for true, value in cases:
+            of_tag = table.conj((static, value))
+            if self.emptiness.satisfiable(of_tag):
+                asked = self._asked_in_all(cofactors.of(true), of_tag, place)
+                if asked in (TRUE, FALSE):
+                    (free if asked == TRUE else barred).append(value)
+                else:
+                    asking.append((value, asked))
+        if not asking and (not free or not barred):
+            return TRUE if free else FALSE
+        more = [table.conj(both) for both in asking]
+        if cases[-1][1] in free:
+            others = (value for value in (*barred, *(value for value, _ in asking)))
+            return table.disj((*more, table.conj(map(table.negate, others))))
+        return table.disj((*more, *free))
+
+    def _asked_in_all(self, formula: int, static: int, place: int) -> int:
+        """`strongest` apart from ``static``: what each way to make the formula true asks of the value."""
         found: list[frozenset[int]] = []
-        for cube in self._cubes(derivative, place, static, found):
+        for cube in cubes(self.table, formula, lambda: self.facts(place, static, found)):
             if self._possible(cube, place):
-                here = self._here(cube)
-                found.append(here)
+                here = frozenset(self._here(cube))
                 if not here:
-                    break  # nothing is asked of the value: no other way could ask less
+                    return TRUE  # nothing is asked of the value: no other way could ask less
+                found.append(here)
                 if len(found) > MAX_OUTCOME_CUBES:
                     raise LimitExceeded("alternatives of one value", MAX_OUTCOME_CUBES, len(found))
-        return self.table.conj((static, self.table.disj(map(self.table.conj, found))))
+        return self.table.disj(map(self.table.conj, found))
 
-    def _cubes(self, formula: int, place: int, static: int, found: list[frozenset[int]]) -> Iterator[Cube]:
-        return cubes(self.table, formula, lambda cube: self._decide(cube, place, static, found))
-
-    def _here(self, cube: Cube) -> frozenset[int]:
+    def _here(self, cube: Cube) -> Iterator[int]:
         """What a cube asks of the value being written: value formulas."""
-        literals = ((self.table.payload(atom), sign) for atom, sign in cube.items())
-        return frozenset(
-            p.value if sign else self.table.negate(p.value) for p, sign in literals if isinstance(p, Member)
-        )
+        for atom, sign in cube.items():
+            payload = self.table.payload(atom)
+            if isinstance(payload, Member):
+                yield payload.value if sign else self.table.negate(payload.value)
 
-    def _decide(self, cube: Cube, place: int, static: int, found: list[frozenset[int]]) -> Callable[[int], int] | None:
-        """As `cubes.Decide`. found: what the cubes asked of the value that were found so far."""
-        table, emptiness = self.table, self.emptiness
-        here = self._here(cube)
-        value = table.conj((static, *here))
-        if here and any(known <= here for known in found):
-            return None  # this cube would add nothing
-        if here and not emptiness.satisfiable(value):
-            return None
-        implied = self._implied(cube, place)
-        if implied is None:
-            return None
+    # ── tags ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-        def decided(atom: int) -> int:
+    def cells(self, tags: dict[int, tuple[int, Domain]]) -> list[tuple[frozenset[int], int]]:
+        """The values that tags list, grouped by the tags that they have: (the tags that hold, the formula of the values).
+
+        tags: atom → (a value formula, its domain).
+        """
+        having: dict[str, list[int]] = {}
+        for atom in sorted(tags):
+            for text in tags[atom][1]:
+                having.setdefault(text, []).append(atom)
+        groups: dict[tuple[int, ...], list[str]] = {}
+        for text, atoms in having.items():
+            groups.setdefault(tuple(atoms), []).append(text)
+        found = []
+        for holding, texts in groups.items():
+            value, domain = tags[holding[0]]
+            exact = len(holding) == 1 and len(domain) == len(texts)
+            found.append((frozenset(holding), value if exact else self.emptiness.domains.one_of(texts)))
+        return found
+
+    def no_tag(self, tags: dict[int, tuple[int, Domain]]) -> int:
+        """The value formula "none of these tags"."""
+        return self.table.conj(self.table.negate(value) for value, _ in tags.values())
+
+
+class ValueFacts(Facts):
+    """What is known of the value being written: ``static``, and what literals ask of it.
+
+    found: what complete cubes asked of it; whatever asks for as much adds nothing, and is refuted.
+    """
+
+    def __init__(self, shape: Shape, static: int, found: Sequence[frozenset[int]]) -> None:
+        self.table, self.emptiness = shape.table, shape.emptiness
+        self._value, self._found = static, found
+        self._here: frozenset[int] = frozenset()
+        self._news = False
+
+    def assume(self, literals: Cube) -> bool:
+        """See `Facts`."""
+        table, here = self.table, set()
+        for atom, sign in literals.items():
             payload = table.payload(atom)
-            if not isinstance(payload, Member):
-                return implied(atom)
-            if not here:
-                return atom
-            if emptiness.surely_empty(table.conj((value, table.negate(payload.value)))):
-                return TRUE
-            return FALSE if emptiness.surely_empty(table.conj((value, payload.value))) else atom
+            if isinstance(payload, Member):
+                here.add(payload.value if sign else table.negate(payload.value))
+        self._news = bool(here)
+        if not here:
+            return True
+        self._here |= here
+        if any(known <= self._here for known in self._found):
+            return False
+        self._value = table.conj((self._value, *here))
+        return self.emptiness.satisfiable(self._value)
 
+    def consequences(self, atoms: Iterable[int]) -> dict[int, int]:
+        """See `Facts`."""
+        if not self._news:
+            return {}
+        table, surely_empty = self.table, self.emptiness.surely_empty
+        decided = {}
+        for atom in atoms:
+            payload = table.payload(atom)
+            if isinstance(payload, Member):
+                if surely_empty(table.conj((self._value, table.negate(payload.value)))):
+                    decided[atom] = TRUE
+                elif surely_empty(table.conj((self._value, payload.value))):
+                    decided[atom] = FALSE
         return decided

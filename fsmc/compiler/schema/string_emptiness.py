@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -46,12 +46,8 @@ def string_conceivable(formula: int, table: Formulas) -> bool:
 
 
 def _satisfiable(formula: int, table: Formulas) -> bool:
-    alternatives = cubes(table, _without_negated_lengths(formula, table), _undecided)
+    alternatives = cubes(table, _without_negated_lengths(formula, table))
     return any(_cube_satisfiable(cube, table) for cube in alternatives)
-
-
-def _undecided(_: Cube) -> Callable[[int], int]:
-    return lambda atom: atom
 
 
 def _without_negated_lengths(formula: int, table: Formulas) -> int:
