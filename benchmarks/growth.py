@@ -26,6 +26,9 @@ LIMIT_SECONDS = 2.0
 GIVE_UP_SECONDS = 20.0
 """No larger size of a subject is tried after a row that took longer."""
 
+MAX_TOKENS = 5_000
+"""Of a longer instance only so many are walked."""
+
 SHOWN_FROM_SECONDS = 0.02
 LINE = "{:28} {:>6} {:>11} {:>11} {:>9} {:>7} {:>11} {:>8} {:>6} {}"
 VALUES = ({"type": "string"}, {"type": "integer"}, {"type": "boolean"}, {"type": "array", "items": {"type": "number"}})
@@ -134,6 +137,60 @@ def enumeration_of_numbers(n: int) -> Case:
     return {"enum": [17 * i for i in range(n)]}, 17 * (n - 1), {}
 
 
+def enumeration_of_objects(n: int) -> Case:
+    values = [{"id": i, "name": f"name {i}", "tags": [f"t{i % 7}", i % 5 == 0]} for i in range(n)]
+    return {"enum": values}, values[-1], {}
+
+
+def enumeration_of_arrays(n: int) -> Case:
+    values = [[i, f"name {i}", [i % 3, None]] for i in range(n)]
+    return {"enum": values}, values[-1], {}
+
+
+def enumeration_narrowed(n: int) -> Case:
+    """Beside conditions that each string has to be asked about."""
+    schema, value, _ = enumeration(n)
+    return {**schema, "pattern": "^[a-z]+-[0-9]", "maxLength": 40}, value, {}
+
+
+def enumeration_excluded(n: int) -> Case:
+    return {"type": "string", "not": enumeration(n)[0]}, "east-1", {}
+
+
+def numbers_excluded(n: int) -> Case:
+    return {"type": "integer", "minimum": 0, "not": enumeration_of_numbers(n)[0]}, 17 * n, {}
+
+
+def constants(keyword: str, n: int) -> Case:
+    """An enumeration written as alternatives: strings and numbers."""
+    values = [f"value {i}" if i % 2 else i for i in range(n)]
+    return {keyword: [{"const": v, "title": f"the {i}th"} for i, v in enumerate(values)]}, values[-1], {}
+
+
+def long_constant(n: int) -> Case:
+    """n kilobytes of string."""
+    value = "words and numbers 123 \n" * (45 * n)
+    return {"const": value}, value, {}
+
+
+def large_constant(n: int) -> Case:
+    """An object that nests and has n leaves."""
+    value = {f"group {i}": {"id": i, "tags": ["a", "b", {"deep": [i]}]} for i in range(n // 4)}
+    return {"const": value}, value, {}
+
+
+def overlapping_patterns(n: int) -> Case:
+    """patternProperties of which every combination holds of some key."""
+    letters = "abcdefghijklmnopqrst"[:n]
+    return {"patternProperties": {c: {"minimum": i} for i, c in enumerate(letters)}}, {letters: n}, {}
+
+
+def separate_patterns(n: int) -> Case:
+    """patternProperties of which no two hold of the same key."""
+    patterns = {f"^p{i}_[a-z]+$": {"minimum": i} for i in range(n)}
+    return {"patternProperties": patterns, "additionalProperties": False}, {f"p{n - 1}_x": n}, {}
+
+
 def length(n: int) -> Case:
     return {"type": "string", "maxLength": n}, "twenty characters ab" * min(n // 20, 500), {}
 
@@ -191,7 +248,7 @@ def described(n: int) -> Case:
 
 
 SUBJECTS: dict[str, tuple[Callable[[int], Case], tuple[int, ...]]] = {
-    "optional members": (optional, (10, 100, 1000)),
+    "optional members": (optional, (10, 100, 1000, 10_000, 100_000)),
     "optional members, any order": (optional_any_order, (10, 100, 1000)),
     "required members": (required, (10, 100, 1000)),
     "required members, any order": (required_any_order, (10, 100, 1000)),
@@ -202,8 +259,19 @@ SUBJECTS: dict[str, tuple[Callable[[int], Case], tuple[int, ...]]] = {
     "oneOf, tag last": (lambda n: tagged_last("oneOf", n), (2, 10, 40, 100)),
     "anyOf, required members": (untagged, (2, 10, 40, 100)),
     "if/then per choice": (conditions, (2, 10, 40, 100)),
-    "enum of strings": (enumeration, (10, 100, 1000, 10_000)),
-    "enum of integers": (enumeration_of_numbers, (10, 100, 1000, 10_000)),
+    "enum of strings": (enumeration, (100, 1000, 10_000, 100_000)),
+    "enum of integers": (enumeration_of_numbers, (100, 1000, 10_000, 100_000)),
+    "enum of objects": (enumeration_of_objects, (10, 100, 1000)),
+    "enum of arrays": (enumeration_of_arrays, (10, 100, 1000)),
+    "enum beside a pattern": (enumeration_narrowed, (100, 1000, 10_000)),
+    "not one of an enum": (enumeration_excluded, (100, 1000, 10_000)),
+    "not one of these integers": (numbers_excluded, (100, 1000, 10_000)),
+    "anyOf of constants": (lambda n: constants("anyOf", n), (10, 100, 1000, 10_000)),
+    "oneOf of constants": (lambda n: constants("oneOf", n), (10, 100, 1000, 10_000)),
+    "kilobytes of constant": (long_constant, (10, 100, 1000)),
+    "leaves of a constant": (large_constant, (10, 100, 1000, 10_000)),
+    "patterns that overlap": (overlapping_patterns, (2, 4, 6, 8, 10, 12)),
+    "patterns that do not": (separate_patterns, (10, 100, 300)),
     "maxLength": (length, (10, 1000, 100_000)),
     "maxLength with a pattern": (length_and_pattern, (40, 400, 4000)),
     "maxItems": (items, (10, 100, 1000, 10_000)),
@@ -229,7 +297,7 @@ def measure(case: Case, vocabulary: fsmc.Vocabulary, ids: dict[bytes, int]) -> d
     """Seconds of each part for one schema."""
     schema, value, options = case
     text = json.dumps(value).encode()
-    sequence = tokens(text, ids, 16)
+    sequence = tokens(text[: 16 * MAX_TOKENS], ids, 16)[:MAX_TOKENS]
     compiler = fsmc.GrammarCompiler(vocabulary, cache_dir=None, whitespace="json", **options)
     start = time.process_time()
     grammar = compiler.compile_json_schema(schema)
@@ -245,7 +313,7 @@ def measure(case: Case, vocabulary: fsmc.Vocabulary, ids: dict[bytes, int]) -> d
         if not int(mask[0, token // 32]) >> token % 32 & 1 or not matcher.accept_token(token):
             raise SystemExit(f"the instance is not accepted: at {vocabulary.token(token)!r} in {text[:80]!r}")
         slowest = max(slowest, time.process_time() - begun)
-    if not matcher.is_completed():
+    if len(sequence) < MAX_TOKENS and not matcher.is_completed():
         raise SystemExit(f"the instance is not complete: {text[:80]!r}")
     walked = time.process_time()
     return {

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import Any
 
 NULL, TRUE_LITERAL, FALSE_LITERAL, NUMBER, STRING, ARRAY, OBJECT = (
     "null",
@@ -37,11 +38,18 @@ class Const:
     text: str
 
 
+class Enumeration:
+    """The value is one of these. Formulas join enumerations of one class wherever they meet (`Formulas`)."""
+
+    __slots__ = ()
+    values: frozenset[Any]
+
+
 # ── strings (and object keys) ────────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True)
-class StrEnum:
+class StrEnum(Enumeration):
     """The string is one of these."""
 
     values: frozenset[str]
@@ -100,7 +108,7 @@ class MultipleOf:
 
 
 @dataclass(frozen=True, slots=True)
-class NumEnum:
+class NumEnum(Enumeration):
     """The number is one of these."""
 
     values: frozenset[Decimal]

@@ -130,7 +130,7 @@ class Emptiness:
             if type_ == STRING:
                 rest, _, high = split_length(typed, self.table)
                 long = high is None or high > (2 if rest == TRUE else MAX_COUNTED_LENGTH)
-                size = string_component(rest if long else typed, (), self.table).size(0)
+                size = string_component(rest if long else typed, (), self.table).sizes()[0]
             elif type_ == NUMBER:
                 size = number_count(typed, self.table)
             else:

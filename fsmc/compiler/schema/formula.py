@@ -6,13 +6,18 @@ on and to put into the state of a machine.
 
 Formulas are kept in negation normal form: "not" stands only before atoms and before "exactly one", which is never
 expanded (its expansion is quadratic, its negation's far larger).
+
+Enumerations that meet in one "and", "or" or "exactly one" become a single one: ten thousand alternatives of a constant each
+cost what one enumeration does.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
+from fsmc.compiler.schema.atoms import Enumeration
 from fsmc.compiler.schema.clock import Clock
 
 FALSE, TRUE = 0, 1
@@ -37,6 +42,7 @@ class Formulas:
         self._ids: dict[tuple[int, Any], int] = {node: i for i, node in enumerate(self._nodes)}
         self._negation: dict[int, int] = {FALSE: TRUE, TRUE: FALSE}
         self._atoms: dict[int, frozenset[int]] = {FALSE: frozenset(), TRUE: frozenset()}
+        self._enumerations: dict[int, tuple[type[Any], frozenset[Any], bool]] = {}  # literal → class, values, sign
 
     def kind(self, formula: int) -> int:
         """CONSTANT, ATOM, NOT, AND, OR or ONE."""
@@ -54,7 +60,10 @@ class Formulas:
 
     def atom(self, payload: Hashable) -> int:
         """The formula of one condition."""
-        return self._intern((ATOM, payload))
+        formula = self._intern((ATOM, payload))
+        if isinstance(payload, Enumeration):
+            self._enumerations[formula] = type(payload), payload.values, True
+        return formula
 
     def negate(self, formula: int) -> int:
         """Not; pushed inwards through AND and OR."""
@@ -68,6 +77,9 @@ class Formulas:
             result = self.conj(map(self.negate, data))
         else:
             result = self._intern((NOT, formula))
+            if formula in self._enumerations:
+                class_, values, _ = self._enumerations[formula]
+                self._enumerations[result] = class_, values, False
         self._negation[formula], self._negation[result] = result, formula
         return result
 
@@ -81,6 +93,11 @@ class Formulas:
 
     def exactly_one(self, formulas: Iterable[int]) -> int:
         """Exactly one of the formulas holds (one that is listed twice cannot be the one)."""
+        formulas = tuple(formulas)
+        if len(formulas) > 1 and not self._enumerations.keys().isdisjoint(formulas):
+            twice, formulas = self._once_or_twice(formulas)
+            if twice:
+                return self.conj([*map(self.negate, twice), self.exactly_one(formulas)])
         counts: dict[int, int] = {}
         for formula in formulas:
             if formula != FALSE:
@@ -128,6 +145,47 @@ class Formulas:
 
         known = memo.get(formula)
         return replaced(formula) if known is None else known
+
+    def cases(
+        self, formula: int, of_atom: Callable[[int], int], everything: int, memo: dict[int, int] | None = None
+    ) -> int:
+        """In which of some numbered cases the formula holds, as bits, given that of each atom. everything: all cases.
+
+        ``memo`` may be shared by calls with the same arguments.
+
+        >>> table = Formulas()
+        >>> a, b = table.atom("a"), table.atom("b")
+        >>> bin(table.cases(table.conj([a, table.negate(b)]), {a: 0b0110, b: 0b0100}.__getitem__, 0b1111))
+        '0b10'
+        """
+        memo = {} if memo is None else memo
+        known = memo.get(formula)
+        if known is not None:
+            return known
+        kind, data = self._nodes[formula]
+        if kind == ATOM:
+            result = of_atom(formula)
+        elif kind == CONSTANT:
+            result = everything if data else 0
+        elif kind == NOT:
+            result = everything & ~self.cases(data, of_atom, everything, memo)
+        elif kind == AND:
+            result = everything
+            for part in data:
+                result &= self.cases(part, of_atom, everything, memo)
+        elif kind == OR:
+            result = 0
+            for part in data:
+                result |= self.cases(part, of_atom, everything, memo)
+        else:
+            result = twice = 0
+            for part in data:
+                one = self.cases(part, of_atom, everything, memo)
+                twice |= result & one
+                result |= one
+            result &= ~twice
+        memo[formula] = result
+        return result
 
     def atoms(self, formula: int) -> frozenset[int]:
         """All atoms in the formula."""
@@ -195,6 +253,9 @@ class Formulas:
                     parts.add(formula)
         if not parts:
             return unit
+        if len(parts) > 1 and not self._enumerations.keys().isdisjoint(parts):
+            if not self._merge_enumerations(kind, parts):
+                return zero
         if len(parts) == 1:
             return next(iter(parts))
         negation = self._negation
@@ -202,3 +263,51 @@ class Formulas:
             if negation.get(part) in parts:
                 return zero
         return self._intern((kind, tuple(sorted(parts))))
+
+    def _merge_enumerations(self, kind: int, parts: set[int]) -> bool:
+        """Join the enumerations of each class in the parts of an AND or OR; False if that decides the whole.
+
+        Of an AND: those included, less those excluded. An OR is the negation of the AND of the negations.
+        """
+        by_class: dict[type[Any], list[int]] = {}
+        for part in parts:
+            if part in self._enumerations:
+                by_class.setdefault(self._enumerations[part][0], []).append(part)
+        for class_, literals in by_class.items():
+            if len(literals) == 1:
+                continue
+            included: frozenset[Any] | None = None
+            excluded: set[Any] = set()
+            for literal in literals:
+                _, values, sign = self._enumerations[literal]
+                if sign == (kind == OR):
+                    excluded |= values
+                else:
+                    included = values if included is None else included & values
+            values = frozenset(excluded) if included is None else included - excluded
+            if not values:
+                return False
+            parts.difference_update(literals)
+            joint = self.atom(class_(values))
+            parts.add(joint if (included is None) == (kind == OR) else self.negate(joint))
+        return True
+
+    def _once_or_twice(self, formulas: tuple[int, ...]) -> tuple[list[int], tuple[int, ...]]:
+        """For "exactly one": (enumerations of what several of the formulas list, the formulas with one enumeration for each
+        class, of what one of them lists)."""
+        rest: list[int] = []
+        counts: dict[type[Any], Counter[Any]] = {}
+        for formula in formulas:
+            class_, values, sign = self._enumerations.get(formula, (None, frozenset(), False))
+            if class_ is not None and sign:
+                counts.setdefault(class_, Counter()).update(values)
+            else:
+                rest.append(formula)
+        twice = []
+        for class_, count in counts.items():
+            several = frozenset(v for v, n in count.items() if n > 1)
+            if several:
+                twice.append(self.atom(class_(several)))
+            if len(several) < len(count):
+                rest.append(self.atom(class_(frozenset(count.keys() - several))))
+        return twice, tuple(rest)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from functools import lru_cache
 
 import numpy as np
@@ -11,6 +12,17 @@ from fsmc.compiler.schema.outcome_dfa import OutcomeDFA
 _SHORT = {0x08: ord("b"), 0x09: ord("t"), 0x0A: ord("n"), 0x0C: ord("f"), 0x0D: ord("r"), 0x22: 0x22, 0x5C: 0x5C}
 """Characters with an escape of two bytes → its second byte (RFC 8259, section 7; the solidus needs none)."""
 
+_encode = json.JSONEncoder(ensure_ascii=False).encode
+
+
+def json_spelling(text: str) -> bytes:
+    r"""The text of a JSON string between its quotes, in the canonical form of `escape_json`.
+
+    >>> json_spelling('say "é"\n\x1f')
+    b'say \\"\xc3\xa9\\"\\n\\u001f'
+    """
+    return _encode(text)[1:-1].encode()
+
 
 @lru_cache(maxsize=256)
 def escape_json(content: OutcomeDFA) -> OutcomeDFA:
@@ -19,10 +31,10 @@ def escape_json(content: OutcomeDFA) -> OutcomeDFA:
     Quote, backslash and control characters are escaped, by two bytes (``\n``) where there is such an escape, else as
     ``\u001f`` with lower-case digits; all others stand for themselves. Source: RFC 8259, section 7.
 
-    >>> from fsmc.compiler.schema.string_machines import trie
-    >>> text = escape_json(trie({'"': 0, "\n": 1}, (("quote",), ("line",))))
+    >>> from fsmc.compiler.schema.word_machine import word_machine
+    >>> text = escape_json(word_machine({b'"': 0, b"\n": 1}, ((True,), (False,))))
     >>> text.run(rb"\""), text.run(rb"\n"), text.run(rb"\u000a")
-    (('quote',), ('line',), None)
+    ((True,), (False,), None)
     """
     n = content.n_states
     special = [*range(0x20), 0x22, 0x5C]

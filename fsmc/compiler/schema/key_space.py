@@ -10,9 +10,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from fsmc.compiler.schema.atoms import StrEnum
-from fsmc.compiler.schema.formula import AND, ATOM, FALSE, NOT, OR, TRUE, Formulas
+from fsmc.compiler.schema.cases import as_mask
+from fsmc.compiler.schema.formula import FALSE, TRUE, Formulas
 from fsmc.compiler.schema.outcome_dfa import OutcomeDFA
-from fsmc.compiler.schema.string_machines import string_holds
+from fsmc.compiler.schema.string_machines import strings_that
 from fsmc.compiler.schema.strings import string_component
 
 
@@ -71,10 +72,8 @@ def key_space(names: tuple[str, ...], key_sets: Iterable[int], table: Formulas) 
     """
     key_sets = sorted(set(key_sets))
     declared = frozenset(names)
-    index = {name: i for i, name in enumerate(names)}
-    mask_of: dict[int, int] = {TRUE: (1 << len(names)) - 1, FALSE: 0}
-    for keys in key_sets:
-        _declared_mask(keys, index, mask_of, table)
+    n = len(names)
+    mask_of = dict(zip((TRUE, FALSE, *key_sets), strings_that((TRUE, FALSE, *key_sets), names, table), strict=True))
 
     def undeclared(atom: int) -> int:
         payload = table.payload(atom)
@@ -82,7 +81,6 @@ def key_space(names: tuple[str, ...], key_sets: Iterable[int], table: Formulas) 
 
     rest = {keys: table.substitute(keys, undeclared) for keys in key_sets}
     watched = tuple(sorted({keys for keys in rest.values() if keys not in (TRUE, FALSE)}))
-    n = len(names)
     if not watched:
         for keys in key_sets:
             mask_of[keys] |= (rest[keys] == TRUE) << n
@@ -90,49 +88,15 @@ def key_space(names: tuple[str, ...], key_sets: Iterable[int], table: Formulas) 
     outside = table.negate(table.atom(StrEnum(declared))) if declared else TRUE
     others = string_component(outside, watched, table)
     column = {keys: i for i, keys in enumerate(watched)}
+    n_others = len(others.vectors)
     for keys in key_sets:
         kept = rest[keys]
-        for i, vector in enumerate(others.vectors):
-            mask_of[keys] |= (kept == TRUE or (kept != FALSE and vector[column[kept]])) << (n + i)
-    sizes: list[int | None] = []
-    for i in range(len(others.vectors)):
-        table.clock.check()  # overlapping patterns have up to 2^n classes of keys
-        sizes.append(others.size(i))
-    return KeySpace(names, mask_of, others, tuple(sizes))
-
-
-def _declared_mask(keys: int, index: dict[str, int], known: dict[int, int], table: Formulas) -> int:
-    """The declared names in a key set, as bits: its atoms' masks, combined as the atoms are. Every part goes into ``known``."""
-    mask = known.get(keys)
-    if mask is not None:
-        return mask
-    kind = table.kind(keys)
-    parts = [_declared_mask(part, index, known, table) for part in table.arguments(keys)]
-    everything = known[TRUE]
-    if kind == ATOM:
-        payload = table.payload(keys)
-        if isinstance(payload, StrEnum):
-            mask = sum(1 << index[name] for name in payload.values)
-        else:
-            mask = sum(1 << i for name, i in index.items() if string_holds(keys, name, table))
-    elif kind == NOT:
-        mask = everything & ~parts[0]
-    elif kind == AND:
-        mask = everything
-        for part in parts:
-            mask &= part
-    elif kind == OR:
-        mask = 0
-        for part in parts:
-            mask |= part
-    else:
-        once = twice = 0
-        for part in parts:
-            twice |= once & part
-            once |= part
-        mask = once & ~twice
-    known[keys] = mask
-    return mask
+        if kept == TRUE:
+            mask_of[keys] |= (1 << n_others) - 1 << n
+        elif kept != FALSE:
+            table.clock.check()
+            mask_of[keys] |= as_mask((i for i, v in enumerate(others.vectors) if v[column[kept]]), n_others) << n
+    return KeySpace(names, mask_of, others, tuple(others.sizes()))
 
 
 def enumerated_names(key_sets: Iterable[int], table: Formulas) -> Iterable[str]:

@@ -6,7 +6,7 @@ A machine judges the *value*, so ``1.50`` and ``1.5`` are the same to it; all ar
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
@@ -18,7 +18,11 @@ from fsmc.compiler.automata.minimize import minimize
 from fsmc.compiler.errors import LimitExceeded
 from fsmc.compiler.schema.atoms import AtLeast, Integer, MultipleOf, NumEnum
 from fsmc.compiler.schema.format_machine import machine
+from fsmc.compiler.schema.formula import Formulas
+from fsmc.compiler.schema.joint import Sorter, values_by_atoms
+from fsmc.compiler.schema.outcome_dfa import OutcomeDFA
 from fsmc.compiler.schema.values import number_text
+from fsmc.compiler.schema.word_machine import word_machine
 
 MAX_REMAINDERS = 50_000
 """Remainders times digits after the point, of a multipleOf."""
@@ -43,12 +47,6 @@ def any_number() -> DFA:
 def plain_numbers() -> DFA:
     """All numbers in plain notation."""
     return machine(_WHOLE + r"(?:\.[0-9]+)?")
-
-
-@lru_cache(maxsize=1)
-def short_numbers() -> DFA:
-    """All numbers in plain notation without idle zeros; an integer may be written 1.0, as ``json.dumps`` writes a float."""
-    return machine(_WHOLE + r"(?:\.0|\.[0-9]*[1-9])?")
 
 
 @lru_cache(maxsize=1)
@@ -213,28 +211,82 @@ def multiple_of_dfa(divisor: Decimal) -> DFA:
     return build.dfa()
 
 
-@lru_cache(maxsize=256)
-def enum_dfa(values: frozenset[Decimal]) -> DFA:
-    """The plain texts whose value is one of these; digits after the last that counts may be zeros."""
-    branches = []
-    for value in sorted(values):
-        text = number_text(value)
-        if text == "0":
-            branches.append(r"-?0(?:\.0+)?")
-        elif "." in text:
-            branches.append(text.replace(".", r"\.") + "0*")
+def number_words(value: Decimal, whole: bool) -> list[bytes]:
+    """The plain texts of a value without idle zeros; an integer may be written 1.0, as ``json.dumps`` writes a float, unless
+    ``whole``.
+
+    >>> number_words(Decimal(0), whole=False), number_words(Decimal("1.50"), whole=False), number_words(Decimal(7), whole=True)
+    ([b'0', b'0.0', b'-0', b'-0.0'], [b'1.5'], [b'7'])
+    """
+    text = number_text(value)
+    texts = [text] if whole or "." in text else [text, text + ".0"]
+    if text == "0":
+        texts += ["-" + zero for zero in texts]
+    return [text.encode() for text in texts]
+
+
+def number_sorters(atoms: Iterable[int], table: Formulas) -> list[Sorter]:
+    """The machines of number atoms over plain texts, all enumerations in one: see `joint_component`."""
+    sorters, listed = [], []
+    for atom in atoms:
+        table.clock.check()
+        payload = table.payload(atom)
+        if isinstance(payload, NumEnum):
+            listed.append((atom, payload.values))
         else:
-            branches.append(text + r"(?:\.0+)?")
-    return machine("|".join(branches))
+            sorters.append(Sorter.of(atom, _atom_dfa(payload)))
+    if listed:
+        by_atoms = values_by_atoms(listed)
+        kinds = {kind: i for i, kind in enumerate(dict.fromkeys(by_atoms.values()))}
+        machine = _enumerated({value: kinds[kind] for value, kind in by_atoms.items()})
+        sorters.append(Sorter.of_outcomes(machine, tuple(kinds)))
+    return sorters
 
 
-def atom_dfa(payload: object) -> DFA:
-    """The machine of a number atom (see atoms.py), over plain texts."""
+def _enumerated(kinds: dict[Decimal, int]) -> OutcomeDFA:
+    """The plain texts of these values, with their kinds: after the last digit that counts, zeros may follow.
+
+    >>> machine = _enumerated({Decimal("1.5"): 0, Decimal("1.505"): 1, Decimal(2): 2})
+    >>> [text for text in (b"1.50", b"1.505", b"1.5050", b"1.51", b"2", b"2.", b"2.00") if machine.run(text) is not None]
+    [b'1.50', b'1.505', b'1.5050', b'2', b'2.00']
+    """
+    n = max(kinds.values()) + 1
+    plain: dict[bytes, int] = {}  # may end here
+    zeros: dict[bytes, int] = {}  # and zeros may follow
+    for value, kind in kinds.items():
+        for text in number_words(value, whole=False):
+            (zeros if b"." in text else plain)[text] = kind
+    # where a longer value goes on with a zero ("1.505" after "1.5"), that zero is a step of its own
+    longer = {text[:i] for text in zeros for i in range(text.index(b".") + 2, len(text)) if text[i : i + 1] == b"0"}
+    waiting = [text for text in zeros if text in longer]
+    while waiting:
+        text = waiting.pop()
+        kind = plain[text] = zeros.pop(text)
+        text += b"0"
+        if text not in zeros:
+            zeros[text] = kind
+            if text in longer:
+                waiting.append(text)
+    words = word_machine({**plain, **{text: kind + n for text, kind in zeros.items()}}, ((),) * (2 * n))
+    loops = np.flatnonzero(words.outcome >= n)
+    kind_of = words.outcome[loops] - n
+    leaf_of = words.n_states + np.arange(n, dtype=np.int32)  # of each kind a state after more zeros
+    byte_class, zero = words.byte_class.copy(), words.delta.shape[1]  # a column for "0": it may be in none of the texts
+    delta = np.zeros((words.n_states + n, zero + 1), np.int32)
+    delta[:-n, :-1] = words.delta
+    delta[:-n, zero] = words.delta[:, byte_class[ord("0")]]
+    byte_class[ord("0")] = zero
+    delta[loops, zero] = leaf_of[kind_of]
+    delta[leaf_of, zero] = leaf_of
+    outcome = np.concatenate((np.where(words.outcome >= n, words.outcome - n, words.outcome), np.arange(n)))
+    return OutcomeDFA(byte_class, delta, outcome.astype(np.int32), words.start, ((),) * n)
+
+
+def _atom_dfa(payload: object) -> DFA:
+    """The machine of a number atom (see atoms.py) that is no enumeration, over plain texts."""
     if isinstance(payload, Integer):
         return integer_dfa()
     if isinstance(payload, AtLeast):
         return at_least_dfa(payload.bound, payload.exclusive)
-    if isinstance(payload, MultipleOf):
-        return multiple_of_dfa(payload.divisor)
-    assert isinstance(payload, NumEnum)
-    return enum_dfa(payload.values)
+    assert isinstance(payload, MultipleOf)
+    return multiple_of_dfa(payload.divisor)

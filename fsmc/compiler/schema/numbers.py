@@ -13,22 +13,24 @@ from dataclasses import dataclass
 from decimal import Context, Decimal
 from fractions import Fraction
 
-from fsmc.compiler.automata.dfa import DFA
 from fsmc.compiler.schema.atoms import AtLeast, Integer, MultipleOf, NumEnum
+from fsmc.compiler.schema.cases import as_mask, told_apart
 from fsmc.compiler.schema.formula import AND, FALSE, OR, TRUE, Formulas
+from fsmc.compiler.schema.joint import joint_component
 from fsmc.compiler.schema.number_machines import (
     any_number,
     as_ratio,
-    atom_dfa,
+    number_sorters,
+    number_words,
     plain_numbers,
-    short_numbers,
     whole_numbers,
 )
-from fsmc.compiler.schema.outcome_dfa import OutcomeDFA, joint_component
+from fsmc.compiler.schema.outcome_dfa import OutcomeDFA
+from fsmc.compiler.schema.word_machine import word_machine
 
 MAX_DIGITS = 10_000
 MAX_LISTED = 2_000
-"""Up to so many values are judged one by one rather than by the product of all conditions' machines."""
+"""Up to so many multiples are judged one by one rather than by the product of all conditions' machines."""
 MAX_COUNTED = 10_000
 
 
@@ -145,56 +147,65 @@ def number_component(must: int, watches: Sequence[int], table: Formulas) -> Outc
     whole = integer in table.conjuncts(must)
     listed = _listed_values(must, table)
     if listed is not None:  # a machine of finitely many texts, most of which is forced
-        return _listed_component(whole_numbers() if whole else short_numbers(), listed, must, watches, table)
+        return _listed_component(listed, whole, must, watches, table)
     universe = whole_numbers() if whole else plain_numbers()
     if whole:
         must, *watches = (table.substitute(f, lambda atom: TRUE if atom == integer else atom) for f in (must, *watches))
-    return joint_component(universe, lambda atom: atom_dfa(table.payload(atom)), must, watches, table)
+    return joint_component(universe, lambda atoms: number_sorters(atoms, table), must, watches, table)
 
 
 def _listed_values(formula: int, table: Formulas) -> list[Decimal] | None:
-    """The values among which those of the formula are, if they are few and multiples of something or enumerated; else None."""
+    """The values among which those of the formula are, if they are enumerated, or few and multiples of something; else None."""
     found = Range.of(formula, table)
     if found.listed is not None:
-        return sorted(found.listed) if len(found.listed) <= MAX_LISTED else None
+        return sorted(found.listed)
     return found.multiples(MAX_LISTED) if found.has_multiples else None
 
 
 def _listed_component(
-    universe: DFA, values: list[Decimal], must: int, watches: Sequence[int], table: Formulas
+    values: list[Decimal], whole: bool, must: int, watches: Sequence[int], table: Formulas
 ) -> OutcomeDFA:
-    """As `number_component`, of finitely many values: each is judged by itself."""
-    by_vector: dict[tuple[bool, ...], set[Decimal]] = {}
-    for value in values:
-        if number_holds(must, value, table):
-            by_vector.setdefault(tuple(number_holds(w, value, table) for w in watches), set()).add(value)
-    kinds = [table.atom(NumEnum(frozenset(group))) for group in by_vector.values()]
-    component = joint_component(universe, lambda atom: atom_dfa(table.payload(atom)), table.disj(kinds), kinds, table)
-    vector_of = {tuple(i == k for k in range(len(kinds))): vector for i, vector in enumerate(by_vector)}
-    vectors = tuple(vector_of[vector] for vector in component.vectors)
-    return OutcomeDFA(component.byte_class, component.delta, component.outcome, component.start, vectors)
+    """As `number_component`, of finitely many values: each is judged by itself. whole: all that satisfy ``must`` are integers."""
+    good, *watched = numbers_that([must, *watches], values, table)
+    which, vectors = told_apart(good, watched, len(values))
+    words: dict[bytes, int] = {}
+    for value, outcome in zip(values, which.tolist(), strict=True):
+        if outcome >= 0:
+            words.update(dict.fromkeys(number_words(value, whole), outcome))
+    return word_machine(words, vectors)
 
 
 # ── questions ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+def numbers_that(formulas: Sequence[int], values: Sequence[Decimal], table: Formulas) -> list[int]:
+    """For each number formula the values of which it holds, as cases (`Formulas.cases`)."""
+    index = {value: i for i, value in enumerate(values)}
+    n = len(values)
+
+    def of_atom(atom: int) -> int:
+        table.clock.check()
+        payload = table.payload(atom)
+        if isinstance(payload, NumEnum):
+            return as_mask((index[value] for value in payload.values if value in index), n)
+        return as_mask((i for i, value in enumerate(values) if _holds(payload, value)), n)
+
+    memo: dict[int, int] = {}
+    return [table.cases(formula, of_atom, (1 << n) - 1, memo) for formula in formulas]
+
+
 def number_holds(formula: int, value: Decimal, table: Formulas) -> bool:
     """Whether a number formula holds of one value."""
+    return numbers_that([formula], [value], table) == [1]
 
-    def value_of(atom: int) -> int:
-        payload = table.payload(atom)
-        if isinstance(payload, Integer):
-            holds = value == value.to_integral_value()
-        elif isinstance(payload, AtLeast):
-            holds = value > payload.bound or (value == payload.bound and not payload.exclusive)
-        elif isinstance(payload, MultipleOf):
-            holds = (Fraction(value) / Fraction(payload.divisor)).denominator == 1
-        else:
-            assert isinstance(payload, NumEnum)
-            holds = value in payload.values
-        return TRUE if holds else FALSE
 
-    return table.substitute(formula, value_of) == TRUE
+def _holds(payload: object, value: Decimal) -> bool:
+    if isinstance(payload, Integer):
+        return value == value.to_integral_value()
+    if isinstance(payload, AtLeast):
+        return value > payload.bound or (value == payload.bound and not payload.exclusive)
+    assert isinstance(payload, MultipleOf)
+    return (Fraction(value) / Fraction(payload.divisor)).denominator == 1
 
 
 def number_satisfiable(formula: int, table: Formulas) -> bool:
@@ -212,7 +223,7 @@ def number_satisfiable(formula: int, table: Formulas) -> bool:
         return True
     found = Range.of(formula, table)
     if found.listed is not None:
-        return any(number_holds(formula, value, table) for value in found.listed)
+        return numbers_that([formula], sorted(found.listed), table) != [0]
     for part in table.conjuncts(formula):
         literal = table.literal(part)
         if literal and literal[1] and isinstance(payload := table.payload(literal[0]), MultipleOf):
@@ -221,7 +232,7 @@ def number_satisfiable(formula: int, table: Formulas) -> bool:
         return not found.is_empty()
     values = _listed_values(formula, table)
     if values is not None:
-        return any(number_holds(formula, value, table) for value in values)
+        return numbers_that([formula], values, table) != [0]
     return bool((number_component(formula, (), table).outcome >= 0).any())
 
 
@@ -234,4 +245,4 @@ def number_count(formula: int, table: Formulas) -> int | None:
     """
     found = Range.of(formula, table)
     values = found.multiples(MAX_COUNTED) if found.listed is None else found.listed
-    return None if values is None else sum(number_holds(formula, value, table) for value in values)
+    return None if values is None else numbers_that([formula], sorted(values), table)[0].bit_count()

@@ -17,13 +17,13 @@ from fsmc.compiler.automata.lazy_rsm import LazyRSM
 from fsmc.compiler.schema.atoms import FALSE_LITERAL, NULL, NUMBER, STRING, TRUE_LITERAL
 from fsmc.compiler.schema.counted import BLOCK, CountedString
 from fsmc.compiler.schema.formula import Formulas
-from fsmc.compiler.schema.json_text import escape_json
+from fsmc.compiler.schema.json_text import escape_json, json_spelling
 from fsmc.compiler.schema.key_machine import key_machine
 from fsmc.compiler.schema.key_space import KeySpace
 from fsmc.compiler.schema.numbers import number_component
 from fsmc.compiler.schema.outcome_dfa import OutcomeDFA
 from fsmc.compiler.schema.outcomes import Outcomes
-from fsmc.compiler.schema.strings import split_length, string_component
+from fsmc.compiler.schema.strings import listed_strings, split_length, string_component
 
 WHITE_SPACE = b" \t\n\r"
 STRUCTURAL = WHITE_SPACE + b'"{}[]:,-0123456789tfn'
@@ -71,6 +71,9 @@ class ScalarBlocks:
 
     def _string(self, must: int, watches: tuple[int, ...]) -> int:
         """The state after the opening quote of a string."""
+        listed = listed_strings(must, watches, self.table, json_spelling)
+        if listed is not None:
+            return self._quoted(listed, self._exits(listed))
         rest, low, high = split_length(must, self.table)
         if (low, high) == (0, None):
             dfa = escape_json(string_component(must, watches, self.table))

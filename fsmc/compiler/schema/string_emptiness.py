@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 
 import numpy as np
 
 from fsmc.compiler.automata.algebra import all_text
-from fsmc.compiler.automata.dfa import DFA
 from fsmc.compiler.schema.atoms import Format, Length, Pattern, StrEnum
 from fsmc.compiler.schema.counted import CountedString
 from fsmc.compiler.schema.cubes import Cube, cubes
 from fsmc.compiler.schema.formula import AND, FALSE, OR, TRUE, Formulas
-from fsmc.compiler.schema.outcome_dfa import joint_component, joint_satisfiable
+from fsmc.compiler.schema.joint import Sorter, joint_component, joint_satisfiable
 from fsmc.compiler.schema.string_doubts import readings, without_doubt
-from fsmc.compiler.schema.string_machines import atom_dfa, string_holds
+from fsmc.compiler.schema.string_machines import atom_dfa, string_holds, string_sorters, strings_that
 from fsmc.compiler.schema.strings import split_length
 
 
@@ -89,7 +88,7 @@ def _cube_satisfiable(cube: Cube, table: Formulas) -> bool:
             negative = True
     formula = table.conj(atom if sign else table.negate(atom) for atom, sign in cube.items())
     if included is not None:
-        return any(string_holds(formula, text, table) for text in included - excluded)
+        return strings_that([formula], sorted(included - excluded), table) != [0]
     if high is not None and high < low:
         return False
     if not machines and not negative:
@@ -100,12 +99,12 @@ def _cube_satisfiable(cube: Cube, table: Formulas) -> bool:
         return True
     rest, low, high = split_length(formula, table)
 
-    def machine_of(atom: int) -> DFA:
-        return atom_dfa(table.payload(atom))
+    def sorters(atoms: Iterable[int]) -> list[Sorter]:
+        return string_sorters(atoms, table)
 
     if (low, high) == (0, None):
-        return joint_satisfiable(all_text(), machine_of, formula, table)
-    return CountedString(joint_component(all_text(), machine_of, rest, (), table), low, high).satisfiable
+        return joint_satisfiable(all_text(), sorters, formula, table)
+    return CountedString(joint_component(all_text(), sorters, rest, (), table), low, high).satisfiable
 
 
 def _candidates(machines: Sequence[Pattern | Format]) -> Iterator[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -13,9 +15,11 @@ from fsmc.compiler.automata.minimize import minimize
 from fsmc.compiler.automata.nfa import thompson
 from fsmc.compiler.errors import LimitExceeded
 from fsmc.compiler.schema.atoms import Doubtful, Format, Length, Pattern, StrEnum
+from fsmc.compiler.schema.cases import as_mask
 from fsmc.compiler.schema.formats import doubtful_dfa, format_dfa
-from fsmc.compiler.schema.formula import FALSE, TRUE, Formulas
-from fsmc.compiler.schema.outcome_dfa import OutcomeDFA
+from fsmc.compiler.schema.formula import Formulas
+from fsmc.compiler.schema.joint import Sorter, values_by_atoms
+from fsmc.compiler.schema.word_machine import word_machine
 from fsmc.compiler.syntax.expr import Expr
 from fsmc.compiler.syntax.regex import parse_regex
 
@@ -67,44 +71,26 @@ def length_dfa(minimum: int, maximum: int | None) -> DFA:
     return DFA.from_arrays(text.byte_class, delta, accepting, 1)
 
 
-def enum_dfa(values: frozenset[str]) -> DFA:
-    """Exactly these strings: their trie, minimized."""
-    return minimize(trie(dict.fromkeys(values, 0), ((),)).only())
-
-
-def trie(outcomes: dict[str, int], vectors: tuple[tuple[bool, ...], ...]) -> OutcomeDFA:
-    """The trie of these strings, each with its outcome: an index into ``vectors``.
-
-    >>> trie({"a": 0, "ab": 1}, ((True,), (False,))).run(b"ab")
-    (False,)
-    """
-    rows: list[dict[int, int]] = [{}, {}]
-    ends = {}
-    for text, outcome in outcomes.items():
-        state = 1
-        for byte in text.encode():
-            target = rows[state].get(byte)
-            if target is None:
-                target = rows[state][byte] = len(rows)
-                rows.append({})
-            state = target
-        ends[state] = outcome
-    used = sorted({byte for row in rows for byte in row})
-    byte_class = np.zeros(256, np.uint8)
-    byte_class[used] = np.arange(1, len(used) + 1)
-    delta = np.zeros((len(rows), len(used) + 1), np.int32)
-    for state, row in enumerate(rows):
-        for byte, target in row.items():
-            delta[state, byte_class[byte]] = target
-    final = np.full(len(rows), -1, np.int32)
-    final[list(ends)] = list(ends.values())
-    return OutcomeDFA(byte_class, delta, final, 1, vectors)
+def string_sorters(atoms: Iterable[int], table: Formulas) -> list[Sorter]:
+    """The machines of string atoms, all enumerations in one: see `joint_component`."""
+    sorters, listed = [], []
+    for atom in atoms:
+        table.clock.check()
+        payload = table.payload(atom)
+        if isinstance(payload, StrEnum):
+            listed.append((atom, payload.values))
+        else:
+            sorters.append(Sorter.of(atom, atom_dfa(payload)))
+    if listed:
+        by_atoms = values_by_atoms(listed)
+        kinds = {kind: i for i, kind in enumerate(dict.fromkeys(by_atoms.values()))}
+        words = {text.encode(): kinds[kind] for text, kind in by_atoms.items()}
+        sorters.append(Sorter.of_outcomes(word_machine(words, ((),) * len(kinds)), tuple(kinds)))
+    return sorters
 
 
 def atom_dfa(payload: object) -> DFA:
-    """The machine of a string atom (see atoms.py)."""
-    if isinstance(payload, StrEnum):
-        return enum_dfa(payload.values)
+    """The machine of a string atom (see atoms.py) that is no enumeration."""
     if isinstance(payload, Pattern):
         return pattern_dfa(payload.source)
     if isinstance(payload, Length):
@@ -117,6 +103,31 @@ def atom_dfa(payload: object) -> DFA:
     return format_dfa(payload.name)
 
 
+def strings_that(formulas: Sequence[int], texts: Sequence[str], table: Formulas) -> list[int]:
+    """For each string formula the texts of which it holds, as cases (`Formulas.cases`).
+
+    >>> table = Formulas()
+    >>> strings_that([table.negate(table.atom(Pattern("b")))], ["abc", "ac"], table)
+    [2]
+    """
+    index = {text: i for i, text in enumerate(texts)}
+    n = len(texts)
+
+    def of_atom(atom: int) -> int:
+        table.clock.check()
+        payload = table.payload(atom)
+        if isinstance(payload, StrEnum):
+            return as_mask((index[text] for text in payload.values if text in index), n)
+        if isinstance(payload, Length):
+            high = math.inf if payload.maximum is None else payload.maximum
+            return as_mask((i for i, text in enumerate(texts) if payload.minimum <= len(text) <= high), n)
+        dfa = atom_dfa(payload)
+        return as_mask((i for i, text in enumerate(texts) if dfa.matches(text.encode("utf-8", "surrogatepass"))), n)
+
+    memo: dict[int, int] = {}
+    return [table.cases(formula, of_atom, (1 << n) - 1, memo) for formula in formulas]
+
+
 def string_holds(formula: int, text: str, table: Formulas) -> bool:
     """Whether a string formula holds of one string.
 
@@ -124,15 +135,4 @@ def string_holds(formula: int, text: str, table: Formulas) -> bool:
     >>> string_holds(table.negate(table.atom(Pattern("b"))), "abc", table)
     False
     """
-
-    def value_of(atom: int) -> int:
-        payload = table.payload(atom)
-        if isinstance(payload, StrEnum):
-            holds = text in payload.values
-        elif isinstance(payload, Length):
-            holds = payload.minimum <= len(text) and (payload.maximum is None or len(text) <= payload.maximum)
-        else:
-            holds = atom_dfa(payload).matches(text.encode("utf-8", "surrogatepass"))
-        return TRUE if holds else FALSE
-
-    return table.substitute(formula, value_of) == TRUE
+    return strings_that([formula], [text], table) == [1]

@@ -8,18 +8,21 @@ is kept out of the product where it can be (counted.py).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 from fsmc.compiler.automata.algebra import all_text
 from fsmc.compiler.errors import UnsupportedSchemaError
 from fsmc.compiler.schema.atoms import Format, Length
+from fsmc.compiler.schema.cases import told_apart
 from fsmc.compiler.schema.conditions import merge_enumerations
 from fsmc.compiler.schema.formats import format_dfa
 from fsmc.compiler.schema.formula import ATOM, TRUE, Formulas
-from fsmc.compiler.schema.outcome_dfa import OutcomeDFA, joint_component
+from fsmc.compiler.schema.joint import joint_component
+from fsmc.compiler.schema.outcome_dfa import OutcomeDFA
 from fsmc.compiler.schema.string_doubts import without_doubt
-from fsmc.compiler.schema.string_machines import atom_dfa, enum_dfa, string_holds, trie
+from fsmc.compiler.schema.string_machines import string_sorters, strings_that
+from fsmc.compiler.schema.word_machine import word_machine
 
 
 @lru_cache(maxsize=1)
@@ -68,27 +71,42 @@ def string_component(must: int, watches: Sequence[int], table: Formulas) -> Outc
         return any_string()
     if not watches and table.kind(must) == ATOM and isinstance(payload := table.payload(must), Format):
         return OutcomeDFA.of(format_dfa(payload.name))  # text already: nothing to multiply it with
-    certain = without_doubt(must, watches, table)
-    included, rest = merge_enumerations(table, certain)
-    if included is not None:
-        component = _listed_component(included, rest, watches, table)
-    else:
-        component = joint_component(all_text(), lambda atom: atom_dfa(table.payload(atom)), rest, watches, table)
-    if watches and certain != must and not component.vectors:
-        raise UnsupportedSchemaError(
-            f"cannot tell which alternative holds of any text that satisfies {table.show(must)}", "", "format"
-        )
+    component = listed_strings(must, watches, table, str.encode)
+    if component is None:
+        certain = without_doubt(must, watches, table)
+        component = joint_component(all_text(), lambda atoms: string_sorters(atoms, table), certain, watches, table)
+        if certain != must:
+            _check_told(component, must, watches, table)
     return component
 
 
-def _listed_component(texts: frozenset[str], must: int, watches: Sequence[int], table: Formulas) -> OutcomeDFA:
-    """As `string_component`, of finitely many strings: each is judged by itself, whatever the other atoms' machines are."""
-    vectors: dict[tuple[bool, ...], int] = {}
-    outcomes = {}
-    for text in sorted(texts):
-        if string_holds(must, text, table):
-            vector = tuple(string_holds(watch, text, table) for watch in watches)
-            outcomes[text] = vectors.setdefault(vector, len(vectors))
-    if not watches:
-        return OutcomeDFA.of(enum_dfa(frozenset(outcomes)))
-    return trie(outcomes, tuple(vectors))
+def listed_strings(
+    must: int, watches: Sequence[int], table: Formulas, spell: Callable[[str], bytes]
+) -> OutcomeDFA | None:
+    """As `string_component`, if only finitely many strings come into question, else None: each is judged by itself, whatever
+    the other atoms' machines are. spell: how a string is written in the machine's texts.
+
+    >>> from fsmc.compiler.schema.atoms import StrEnum
+    >>> table = Formulas()
+    >>> listed_strings(table.atom(StrEnum(frozenset({"a", "b"}))), (), table, str.encode).run(b"b")
+    ()
+    """
+    certain = without_doubt(must, watches, table)
+    included, rest = merge_enumerations(table, certain)
+    if included is None:
+        return None
+    texts = sorted(included)
+    good, *watched = strings_that([rest, *watches], texts, table)
+    which, vectors = told_apart(good, watched, len(texts))
+    words = {spell(text): outcome for text, outcome in zip(texts, which.tolist(), strict=True) if outcome >= 0}
+    component = word_machine(words, vectors)
+    if certain != must:
+        _check_told(component, must, watches, table)
+    return component
+
+
+def _check_told(component: OutcomeDFA, must: int, watches: Sequence[int], table: Formulas) -> None:
+    if watches and not component.vectors:
+        raise UnsupportedSchemaError(
+            f"cannot tell which alternative holds of any text that satisfies {table.show(must)}", "", "format"
+        )
