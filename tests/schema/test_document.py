@@ -48,8 +48,10 @@ def registry_of(**documents):
     ("schema", "draft"),
     [
         ({"items": [{"type": "integer"}]}, 2019),
-        ({"minimum": 3, "exclusiveMinimum": True}, 4),
+        ({"minimum": 3, "exclusiveMinimum": True}, 2020),
+        ({"items": [{"minimum": 3, "exclusiveMinimum": True}]}, 2019),
         ({"prefixItems": [True]}, 2020),
+        ({"$schema": "https://example.org/mine", "items": [{"type": "integer"}]}, 2019),
     ],
 )
 def test_without_a_declaration_it_is_the_newest_that_allows_the_schema(schema, draft):
@@ -122,6 +124,27 @@ def test_limits_are_flags_in_draft_4_and_numbers_later():
     ]
     assert fault({"exclusiveMinimum": True, "minimum": 1}, draft=6) == ("/exclusiveMinimum", "exclusiveMinimum")
     assert fault({"exclusiveMaximum": 3}, draft=4) == ("/exclusiveMaximum", "exclusiveMaximum")
+
+
+def test_flags_of_draft_4_change_nothing_else_where_no_draft_is_declared():
+    schema = {
+        "minimum": 3,
+        "exclusiveMinimum": True,
+        "maximum": 9,
+        "exclusiveMaximum": False,
+        "not": {"const": 5},
+        "if": {"minimum": 7},
+        "then": {"exclusiveMaximum": 8},
+    }
+    assert accepts(schema, 3, 4, 5, 6, 8, 9) == [False, True, False, True, False, False]
+    assert accepts({"exclusiveMaximum": True}, 10**9, "x") == [True, True]
+    assert fault({**schema, "$schema": DRAFT[7]}, draft=None) == ("/exclusiveMinimum", "exclusiveMinimum")
+
+
+def test_an_unknown_meta_schema_is_noted():
+    machine = SchemaMachine(SchemaDocument({"$schema": "https://example.org/mine"}), TextOptions())
+    (note,) = machine.notes
+    assert note.startswith("#/$schema: 'https://example.org/mine' is not a draft")
 
 
 def test_draft_3_and_unknown_drafts_are_refused():
@@ -389,17 +412,55 @@ def test_a_back_reference_is_unsupported_rather_than_wrong():
         SchemaDocument({"properties": {"a": {"pattern": r"(a)\1"}}})
 
 
-def test_messages_show_the_value_where_it_is_short():
-    with pytest.raises(SchemaError, match=r"#/type: type: must be the name of a type.*, not 'strin'"):
-        SchemaDocument({"type": "strin"})
-    with pytest.raises(SchemaError, match=r"#/minimum: minimum: must be a finite number of reasonable size, not null"):
-        SchemaDocument({"minimum": None})
+NAN = float("nan")
 
 
-@pytest.mark.parametrize("value", [[], None, 5, "[]", '"a"', b"{}"])
-def test_what_is_no_schema(value):
-    with pytest.raises(SchemaError):
+@pytest.mark.parametrize(
+    ("schema", "message"),
+    [
+        ({"type": "strin"}, "#/type: type: must be the name of a type, .*, not 'strin'"),
+        ({"type": ["null", "strin"]}, "#/type: .*; /1 is 'strin'"),
+        ({"minimum": None}, "#/minimum: minimum: must be a finite number of at most some 400 digits, not null"),
+        ({"minimum": NAN}, "#/minimum: .*, not nan"),
+        ({"multipleOf": 0}, "greater than 0, not 0"),
+        ({"allOf": []}, "a non-empty array of subschemas, not an empty array"),
+        ({"required": ("a",)}, "an array of names, not a tuple.*write a list"),
+        ({"required": ["a", 5]}, "an array of names; /1 is 5"),
+        ({"enum": {1}}, "not a Python set, which JSON has not"),
+        ({"enum": [1, {"a": [NAN]}]}, "; /1/a/0 is nan"),
+        ({"const": {"\ud800": 1}}, r"; the name '\\ud800' has a lone surrogate"),
+        ({"items": {1: {}}}, "#/items: the name 1 is a number, not a string"),
+        ({"properties": {None: {}}}, "#/properties: .*; the name None is null, not a string"),
+        ({"dependentRequired": {"a": ["b", None]}}, "; /a/1 is null"),
+    ],
+)
+def test_messages_say_what_is_wrong_and_where(schema, message):
+    with pytest.raises(SchemaError, match=message) as caught:
+        SchemaDocument(schema)
+    str(caught.value).encode()  # it can be printed
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ([], "not an array"),
+        (None, "not null"),
+        (5, "not a number"),
+        ("[]", "not an array"),
+        ("", "the text is empty"),
+        ("schema.json", "the text is 'schema.json'"),
+        (b"{}", "decode bytes"),
+        ('{"a": 1, "a": 2}', "'a' stands twice"),
+        ('{"minimum": -Infinity}', "-Infinity is not JSON"),
+    ],
+)
+def test_what_is_no_schema(value, message):
+    with pytest.raises(SchemaError, match=message):
         SchemaDocument(schema_of(value))
+
+
+def test_a_byte_order_mark_is_no_part_of_the_schema():
+    assert accepts('\ufeff{"type": "null"}', None, 1) == [True, False]
 
 
 # ── depth and size ───────────────────────────────────────────────────────────────────────────────────────────────────

@@ -11,20 +11,26 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from fsmc.compiler.schema.source import MAX_DEPTH
+from fsmc.compiler.schema.source import MAX_DEPTH, json_type, shown
 
 NOTHING, SCHEMA, SCHEMAS, NAMED, REGEXES, ITEMS, DEPENDENCIES, REFERENCE, DYNAMIC, REGEX = range(10)
 """What stands below a keyword: no subschema, one, an array of them, an object of them, the same with a regex for each name,
 one or an array, an object of subschemas or arrays of names; a reference, a dynamic one; a regex."""
 
 
+def _anything(value: Any) -> bool:
+    return True
+
+
 class Keyword(NamedTuple):
-    """``holds(value)`` says whether a value is ``what`` it must be; ``in_place``: the subschemas below apply to the same value."""
+    """``holds(value)`` says whether a value is ``what`` it must be; ``in_place``: the subschemas below apply to the same value;
+    ``part(scalar)``: whether this may stand in it (for messages, see `fault_in`)."""
 
     holds: Callable[[Any], bool]
     what: str
     below: int = NOTHING
     in_place: bool = False
+    part: Callable[[Any], bool] = _anything
 
 
 def is_number(value: Any) -> bool:
@@ -55,7 +61,7 @@ def is_json(value: Any) -> bool:
     for _ in range(MAX_DEPTH):
         below: list[Any] = []
         for item in level:
-            if item is None or isinstance(item, bool) or is_text(item) or is_number(item):
+            if is_scalar(item):
                 continue
             if isinstance(item, dict) and all(map(is_text, item)):
                 below += item.values()
@@ -67,6 +73,40 @@ def is_json(value: Any) -> bool:
             return True
         level = below
     return False
+
+
+def is_scalar(value: Any) -> bool:
+    """A JSON value without parts."""
+    return value is None or isinstance(value, bool) or is_text(value) or is_number(value)
+
+
+def fault_in(value: Any, part: Callable[[Any], bool]) -> str:
+    """Which part of a keyword's value is wrong, for messages: a member's name, or a scalar that is not what ``part`` says; "" if
+    it is the value as a whole.
+
+    >>> fault_in({1: {}}, is_scalar), fault_in([0, {"a": float("nan")}], is_scalar), fault_in(["a", 5], is_text)
+    ('the name 1 is a number, not a string', '/1/a is nan', '/1 is 5')
+    """
+    level: list[tuple[str, Any]] = [("", value)]
+    for _ in range(MAX_DEPTH):
+        below: list[tuple[str, Any]] = []
+        for path, item in level:
+            if isinstance(item, dict):
+                for name, inner in item.items():
+                    if not is_text(name):
+                        what = (
+                            "has a lone surrogate" if isinstance(name, str) else f"is {json_type(name)}, not a string"
+                        )
+                        return f"the name {ascii(name)[:60]} {what}{f', in {path}' if path else ''}"
+                    below.append((f"{path}/{name}", inner))
+            elif isinstance(item, list):
+                below += [(f"{path}/{i}", inner) for i, inner in enumerate(item)]
+            elif path and not part(item):
+                return f"{path} is {shown(item)}"
+        if not below:
+            break
+        level = below
+    return ""
 
 
 def _is_size(value: Any) -> bool:
@@ -90,13 +130,15 @@ def _is_type(value: Any) -> bool:
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _TYPES = frozenset(["null", "boolean", "integer", "number", "string", "array", "object"])
 _SIZE = Keyword(_is_size, "a whole number of at least 0")
-_NUMBER = Keyword(is_number, "a finite number of reasonable size")
+_NUMBER = Keyword(is_number, "a finite number of at most some 400 digits")
 _STRING = Keyword(lambda v: isinstance(v, str), "a string")
 _FLAG = Keyword(lambda v: isinstance(v, bool), "a boolean")
 _ONE = Keyword(lambda v: isinstance(v, (dict, bool)), "a subschema", SCHEMA)
 _LIST = Keyword(lambda v: isinstance(v, list) and len(v) > 0, "a non-empty array of subschemas", SCHEMAS)
 _OBJECT = Keyword(_is_named, "an object of subschemas under names without lone surrogates", NAMED)
-_VALUES = f"JSON values (finite numbers of reasonable size, no lone surrogates, nested at most {MAX_DEPTH} deep)"
+_VALUES = (
+    f"JSON values (finite numbers of at most some 400 digits, no lone surrogates, nested at most {MAX_DEPTH} deep)"
+)
 _LIMIT_FLAG = Keyword(_FLAG.holds, "a boolean in draft 4 (a number from draft 6 on)")
 
 
@@ -114,9 +156,9 @@ _KEYWORDS: tuple[tuple[str, int, int, Keyword], ...] = (  # names, first and las
     ("$ref", 4, 2020, Keyword(_STRING.holds, "a string", REFERENCE, True)),
     ("$dynamicRef", 2020, 2020, Keyword(_STRING.holds, "a string", DYNAMIC, True)),
     ("$recursiveRef", 2019, 2019, Keyword(lambda v: v == "#", "the string '#'", DYNAMIC, True)),
-    ("type", 4, 2020, Keyword(_is_type, f"the name of a type, or an array of them ({', '.join(sorted(_TYPES))})")),
-    ("enum", 4, 2020, Keyword(lambda v: isinstance(v, list) and is_json(v), f"an array of {_VALUES}")),
-    ("const", 6, 2020, Keyword(is_json, f"one of the {_VALUES}")),
+    ("type", 4, 2020, Keyword(_is_type, f"the name of a type, or an array of them ({', '.join(sorted(_TYPES))})", part=_is_type)),
+    ("enum", 4, 2020, Keyword(lambda v: isinstance(v, list) and is_json(v), f"an array of {_VALUES}", part=is_scalar)),
+    ("const", 6, 2020, Keyword(is_json, f"one of the {_VALUES}", part=is_scalar)),
     ("allOf anyOf oneOf", 4, 2020, _in_place(_LIST)),
     ("not", 4, 2020, _in_place(_ONE)),
     ("if then else", 7, 2020, _in_place(_ONE)),
@@ -132,15 +174,15 @@ _KEYWORDS: tuple[tuple[str, int, int, Keyword], ...] = (  # names, first and las
     ("patternProperties", 4, 2020, _OBJECT._replace(below=REGEXES)),
     ("additionalProperties", 4, 2020, _ONE),
     ("propertyNames", 6, 2020, _ONE),
-    ("required", 4, 2020, Keyword(_is_names, "an array of names")),
+    ("required", 4, 2020, Keyword(_is_names, "an array of names", part=is_text)),
     ("dependentRequired", 2019, 2020, Keyword(
         lambda v: isinstance(v, dict) and all(is_text(k) and _is_names(n) for k, n in v.items()),
-        "an object of arrays of names",
+        "an object of arrays of names", part=is_text,
     )),
     ("dependentSchemas", 2019, 2020, _in_place(_OBJECT)),
     ("dependencies", 4, 2020, Keyword(  # gone since 2019-09, but still read, as implementations are told to
         lambda v: _is_named(v) and all(isinstance(d, (dict, bool)) or _is_names(d) for d in v.values()),
-        "an object of subschemas or arrays of names", DEPENDENCIES, True,
+        "an object of subschemas or arrays of names", DEPENDENCIES, True, is_text,
     )),
     ("unevaluatedProperties unevaluatedItems", 2019, 2020, _ONE),
     ("prefixItems", 2020, 2020, _LIST),
@@ -152,11 +194,19 @@ _KEYWORDS: tuple[tuple[str, int, int, Keyword], ...] = (  # names, first and las
 )  # fmt: skip
 
 DRAFTS = (4, 6, 7, 2019, 2020)
+
+_EITHER_LIMIT = Keyword(lambda v: isinstance(v, bool) or is_number(v), "a number (or a boolean, as in draft 4)")
 KEYWORDS: dict[int, dict[str, Keyword]] = {
     draft: {name: k for names, first, last, k in _KEYWORDS if first <= draft <= last for name in names.split()}
     for draft in DRAFTS
 }
 """Draft → keyword → how to check it."""
+
+UNDECLARED: dict[int, dict[str, Keyword]] = {
+    draft: {**table, **dict.fromkeys(("exclusiveMinimum", "exclusiveMaximum"), _EITHER_LIMIT)}
+    for draft, table in KEYWORDS.items()
+}
+"""The same where nobody says which draft it is: draft 4's flags, the one old form that many still write beside new keywords."""
 
 IN_PLACE: dict[int, tuple[tuple[str, int], ...]] = {
     draft: tuple((name, k.below) for name, k in table.items() if k.in_place) for draft, table in KEYWORDS.items()

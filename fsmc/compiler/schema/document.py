@@ -32,9 +32,10 @@ from fsmc.compiler.schema.checks import (
     REGEXES,
     SCHEMA,
     SCHEMAS,
+    fault_in,
 )
 from fsmc.compiler.schema.references import Place, References
-from fsmc.compiler.schema.resources import Context, Trail, pointer_text
+from fsmc.compiler.schema.resources import Context, Trail, declares_draft, pointer_text
 from fsmc.compiler.schema.source import MAX_DEPTH, json_type, parse_json, shown
 from fsmc.compiler.schema.string_machines import pattern_expr
 
@@ -44,8 +45,9 @@ MAX_NODES = 1_000_000
 class SchemaDocument:
     """The nodes of one schema, all of which have been checked.
 
-    schema: a dict, a bool, or JSON text. draft: 4, 6, 7, 2019 or 2020 where ``$schema`` does not say; without it, the newest
-    draft under which the schema is one (a list of ``items`` is none since 2020-12, a flag ``exclusiveMinimum`` since draft 6).
+    schema: a dict, a bool, or JSON text. draft: 4, 6, 7, 2019 or 2020 where ``$schema`` does not say. Where nobody says, it is
+    2020-12, or 2019-09 if ``items`` is an array somewhere; draft 4's flags ``exclusiveMinimum`` and ``exclusiveMaximum`` are
+    then understood too, keyword by keyword.
     registry: a ``referencing.Registry`` of documents that references may name, besides the official meta-schemas.
 
     Raises SchemaError (message, JSON pointer, keyword), also for references that lead nowhere or only back to themselves;
@@ -73,9 +75,10 @@ class SchemaDocument:
         self.max_depth, self.max_nodes = max_depth, max_nodes
         self._given_registry = registry
         self._schema = schema
-        says = isinstance(schema, dict) and "$schema" in schema
+        self._declared = draft is not None or declares_draft(schema)
         first_error: SchemaError | None = None
-        for self._draft in (2020, 2019, 4) if draft is None and not says else (draft or 2020,):
+        drafts = (draft or 2020,) if self._declared else (2020, 2019)
+        for self._draft in drafts:
             if first_error is not None and first_error.keyword not in KEYWORDS[self._draft]:
                 continue  # that draft would only ignore what is wrong
             try:
@@ -102,7 +105,9 @@ class SchemaDocument:
         self.n_subschemas = 0
         """Those that were checked, booleans apart; one that is read in several contexts counts in each."""
         self._dynamic = dynamic
-        self._references = References(self._schema, self._draft, self._given_registry, dynamic=dynamic)
+        self._references = References(
+            self._schema, self._draft, self._given_registry, dynamic=dynamic, declared=self._declared
+        )
         self._values: list[Any] = []
         self._contexts: list[Context] = []
         self._trails: list[Trail] = []
@@ -258,11 +263,18 @@ class SchemaDocument:
             for name, inner in items:
                 keyword = keywords.get(name)
                 if keyword is None:
+                    if not isinstance(name, str):
+                        raise SchemaError(
+                            f"the name {shown(name)} is {json_type(name)}, not a string", pointer_text(trail), ""
+                        )
                     continue
-                holds, what, below, _ = keyword
+                holds, what, below, _, part = keyword
                 if not holds(inner):
-                    instead = "" if what.startswith(json_type(inner)) else f", not {shown(inner)}"
-                    raise SchemaError(f"must be {what}{instead}", pointer_text((trail, name)), name)
+                    fault = fault_in(inner, part)
+                    instead = "" if inner and what.startswith(json_type(inner)) else f", not {shown(inner)}"
+                    raise SchemaError(
+                        f"must be {what}{f'; {fault}' if fault else instead}", pointer_text((trail, name)), name
+                    )
                 if below == NOTHING:
                     if name == "format" or name == "uniqueItems":
                         self._noted.append((trail, name, inner))
@@ -301,7 +313,9 @@ class SchemaDocument:
                 for inner in below:
                     if inner in open_:
                         raise SchemaError(
-                            "the references lead back here with nothing in between", self.pointer(inner), "$ref"
+                            "the references lead back here with nothing in between, so that they say nothing",
+                            self.pointer(inner),
+                            "$ref",
                         )
                     if inner not in finished:
                         open_[inner] = iter(self.in_place(inner))

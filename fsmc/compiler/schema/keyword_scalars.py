@@ -44,7 +44,7 @@ def format_(k: Keywords, node: int, value: str, type_: str) -> int:
 
 
 def minimum(k: Keywords, node: int, value: Number, type_: str) -> int:
-    """``minimum``; in draft 4 a flag beside it makes it exclusive."""
+    """``minimum``; draft 4's flag beside it makes it exclusive (see `checks.UNDECLARED`)."""
     return _at_least(k, value, exclusive=k.document.keyword(node, "exclusiveMinimum") is True)
 
 
@@ -54,13 +54,15 @@ def maximum(k: Keywords, node: int, value: Number, type_: str) -> int:
     return k.formulas.negate(_at_least(k, value, exclusive=not exclusive))
 
 
-def exclusive_minimum(k: Keywords, node: int, value: Number, type_: str) -> int:
-    """``exclusiveMinimum``, a bound of its own from draft 6 on."""
-    return _at_least(k, value, exclusive=True)
+def exclusive_minimum(k: Keywords, node: int, value: Number | bool, type_: str) -> int:
+    """``exclusiveMinimum``, a bound of its own from draft 6 on; a flag says nothing by itself."""
+    return TRUE if isinstance(value, bool) else _at_least(k, value, exclusive=True)
 
 
-def exclusive_maximum(k: Keywords, node: int, value: Number, type_: str) -> int:
+def exclusive_maximum(k: Keywords, node: int, value: Number | bool, type_: str) -> int:
     """``exclusiveMaximum``: not at least."""
+    if isinstance(value, bool):
+        return TRUE
     return k.formulas.negate(_at_least(k, value, exclusive=False))
 
 

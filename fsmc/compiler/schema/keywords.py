@@ -23,6 +23,8 @@ from fsmc.compiler.schema.checks import DRAFTS
 from fsmc.compiler.schema.document import SchemaDocument
 from fsmc.compiler.schema.formats import KNOWN_FORMATS
 from fsmc.compiler.schema.formula import ATOM, FALSE, TRUE, Formulas
+from fsmc.compiler.schema.resources import declares_draft
+from fsmc.compiler.schema.source import quoted
 from fsmc.compiler.schema.values import canonical
 
 MAX_NESTING = 40
@@ -57,7 +59,12 @@ class Keywords:
 
     def unchecked(self) -> Iterator[str]:
         """What a user should know: each place in the schema whose keyword asserts nothing here."""
-        for pointer, keyword, value in self.document.noted():
+        document = self.document
+        root = document.value(document.root)
+        if isinstance(root, dict) and "$schema" in root and not declares_draft(root):
+            draft = document.draft(document.root)
+            yield f"#/$schema: {quoted(root['$schema'])} is not a draft that is known: read as one of {draft}"
+        for pointer, keyword, value in document.noted():
             if keyword == "format" and value not in KNOWN_FORMATS:
                 yield f"#{pointer}/format: {value!r} is not a format that is known, and is not checked"
             if keyword == "uniqueItems" and value and self.ignore_unique_items:

@@ -26,6 +26,7 @@ from fsmc.compiler.schema.checks import (
     REGEXES,
     SCHEMA,
     SCHEMAS,
+    UNDECLARED,
 )
 from fsmc.compiler.schema.resources import (
     RECURSIVE,
@@ -58,7 +59,8 @@ Place = tuple[Any, Context, Trail]
 class References:
     """The resources of one schema, and what the references in them name.
 
-    draft: where ``$schema`` does not say. registry: of further documents. dynamic: whether dynamic anchors are looked for, and
+    draft: where ``$schema`` does not say. declared: whether somebody said so (see `checks.UNDECLARED`). registry: of further
+    documents. dynamic: whether dynamic anchors are looked for, and
     dynamic scopes kept apart; most schemas need neither. ``first``: the context of the root.
 
     >>> refs = References({"$defs": {"n": {"type": "null"}}}, 2020, None, dynamic=False)
@@ -67,8 +69,17 @@ class References:
     ({'type': 'null'}, '/$defs/n')
     """
 
-    def __init__(self, schema: Any, draft: int, registry: referencing.Registry[Any] | None, *, dynamic: bool) -> None:
+    def __init__(
+        self,
+        schema: Any,
+        draft: int,
+        registry: referencing.Registry[Any] | None,
+        *,
+        dynamic: bool,
+        declared: bool = True,
+    ) -> None:
         self._dynamic, self._given_registry = dynamic, registry
+        self._keywords = KEYWORDS if declared else UNDECLARED
         self._registry: referencing.Registry[Any] | None = None
         self._resources: dict[tuple[int, str], Resource] = {}
         self._contexts: dict[tuple[Resource, int, Scope], Context] = {}
@@ -108,7 +119,7 @@ class References:
         key = (resource, draft, scope)
         known = self._contexts.get(key)
         if known is None:
-            known = self._contexts[key] = Context(resource, draft, scope, KEYWORDS[draft])
+            known = self._contexts[key] = Context(resource, draft, scope, self._keywords[draft])
         return known
 
     # ── targets ──────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -94,8 +94,15 @@ def declared_draft(schema: dict[str, Any], default: int, trail: Trail) -> int:
         return default
     uri = official_uri(uri.rstrip("#"))
     if "json-schema.org/draft-03" in uri:
-        raise UnsupportedSchemaError("draft 3 is not supported", pointer_text(trail), "$schema")
+        raise UnsupportedSchemaError(
+            "draft 3 is not supported: write it for draft 4 or later", pointer_text((trail, "$schema")), "$schema"
+        )
     return _DRAFTS.get(uri, default)
+
+
+def declares_draft(schema: Any) -> bool:
+    """Whether ``$schema`` names a draft that is known."""
+    return isinstance(schema, dict) and declared_draft(schema, 0, "") != 0
 
 
 def official_uri(uri: str) -> str:

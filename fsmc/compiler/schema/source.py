@@ -26,7 +26,9 @@ def schema_of(source: Any) -> dict[str, Any] | bool | str:
     """
     if isinstance(source, (dict, bool, str)):
         return source
-    if source is None or isinstance(source, (int, float, list, tuple, bytes)):
+    if isinstance(source, (bytes, bytearray)):
+        raise SchemaError("a schema is a dict, a bool or JSON text: decode bytes to text first", "", "")
+    if source is None or isinstance(source, (int, float, list, tuple, set)):
         raise SchemaError(f"a schema is an object or a boolean, not {json_type(source)}", "", "")
     try:
         from pydantic import TypeAdapter
@@ -43,17 +45,21 @@ def schema_of(source: Any) -> dict[str, Any] | bool | str:
 def parse_json(text: str, max_depth: int = MAX_DEPTH) -> Any:
     """JSON text with exact numbers. Raises SchemaError for what is not JSON: also NaN, Infinity and repeated members.
 
+    A byte order mark before the text is dropped.
+
     >>> parse_json('[1.10, 1e400]')
     [Decimal('1.10'), Decimal('1E+400')]
     """
     try:
-        return json.loads(text, parse_float=_decimal, parse_constant=_no_constant, object_pairs_hook=_members)
+        return json.loads(
+            text.removeprefix("\ufeff"), parse_float=_decimal, parse_constant=_no_constant, object_pairs_hook=_members
+        )
     except RecursionError as error:
         raise LimitExceeded("max_depth", max_depth, _depth(text, max_depth), "the text nests too deeply") from error
     except ValueError as error:
         if isinstance(error, SchemaError):
             raise
-        raise SchemaError(f"not JSON: {error}", "", "") from error
+        raise SchemaError(f"not JSON: {error}; the text is {quoted(text[:81]) if text else 'empty'}", "", "") from error
 
 
 def _decimal(digits: str) -> Decimal:
@@ -67,12 +73,12 @@ def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
         twice = Counter(name for name, _ in pairs).most_common(1)[0][0]
-        raise SchemaError(f"the member {twice!r} stands twice in one object", "", "")
+        raise SchemaError(f"the member {quoted(twice)} stands twice in one object: leave one of them out", "", "")
     return found
 
 
 def _no_constant(name: str) -> Any:
-    raise SchemaError(f"{name} is not JSON", "", "")
+    raise SchemaError(f"{name} is not JSON: leave the keyword out, or give a number", "", "")
 
 
 def _depth(text: str, enough: int) -> int:
@@ -91,14 +97,26 @@ def _depth(text: str, enough: int) -> int:
 
 def json_type(value: Any) -> str:
     """What a value is, for messages."""
-    for type_, name in ((bool, "a boolean"), (str, "a string"), (dict, "an object"), ((list, tuple), "an array")):
+    for type_, name in (
+        (bool, "a boolean"),
+        (str, "a string"),
+        (dict, "an object"),
+        (list, "an array"),
+        (tuple, "a tuple, which JSON has not (write a list)"),
+    ):
         if isinstance(value, type_):
             return name
-    return "null" if value is None else "a number" if isinstance(value, (int, float, Decimal)) else type(value).__name__
+    if value is None or isinstance(value, (int, float, Decimal)):
+        return "null" if value is None else "a number"
+    return f"a Python {type(value).__name__}, which JSON has not"
 
 
 def shown(value: Any) -> str:
-    """A value in a message: what it is, or itself where that is short."""
+    r"""A value in a message: what it is, or itself where that is short.
+
+    >>> shown(0.5), shown([]), shown({"a": 1}), shown("\ud800")
+    ('0.5', 'an empty array', 'an object', "'\\ud800'")
+    """
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, (str, int, float, Decimal)):
@@ -106,7 +124,7 @@ def shown(value: Any) -> str:
             return "a number of more than 60 digits"
         text = str(value) if isinstance(value, Decimal) else repr(value)
         return text if len(text) <= 40 else json_type(value)
-    return json_type(value)
+    return "an empty array" if value == [] else json_type(value)
 
 
 def quoted(text: str) -> str:
