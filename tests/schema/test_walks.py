@@ -6,7 +6,7 @@ import random
 from pathlib import Path
 
 import pytest
-from schema_walks import closing_tokens, judge, schemas, walk
+from schema_walks import Policy, hints_in, judge, schemas, walk
 
 import fsmc
 
@@ -81,12 +81,11 @@ def test_walks_over_bytes_and_words_end_in_valid_instances(name: str, order: str
     vocabulary = fsmc.Vocabulary.from_tokens([*tokens, b""], eos_token_ids=[len(tokens)])
     compiler = fsmc.GrammarCompiler(vocabulary, cache_dir=None, whitespace="json", property_order=order)
     grammar = compiler.compile_json_schema(SCHEMAS[name])
-    valid, closing = judge(SCHEMAS[name]), closing_tokens(vocabulary)
+    valid, policy, hints = judge(SCHEMAS[name]), Policy(vocabulary), hints_in(SCHEMAS[name])
     rng = random.Random(name)
-    texts = [text for _ in range(12) if (text := walk(grammar, closing, rng, longest=20)) is not None]
-    assert len(texts) >= 6
-    for text in texts:
-        assert valid(text), text
+    for longest in (5, 20, 60) * 4:
+        text = walk(grammar, policy, rng, hints=hints, longest=longest)
+        assert text is not None and valid(text), text
 
 
 @pytest.mark.skipif(
@@ -95,15 +94,13 @@ def test_walks_over_bytes_and_words_end_in_valid_instances(name: str, order: str
 def test_walks_over_a_real_vocabulary_end_in_valid_instances() -> None:
     vocabulary = fsmc.Vocabulary.from_file(TOKENIZER)
     compiler = fsmc.GrammarCompiler(vocabulary, cache_dir=None, whitespace="json")
-    closing = closing_tokens(vocabulary)
-    ended = 0
+    policy, ended = Policy(vocabulary), 0
     for name, schema in schemas(str(MASKBENCH), 15):
         rng = random.Random(name)
         grammar = compiler.compile_json_schema(schema)
         valid = judge(schema)
-        for _ in range(2):
-            text = walk(grammar, closing, rng, longest=20, give_up=150)
-            if text is not None:
-                ended += 1
-                assert valid(text), (name, text)
-    assert ended >= 15
+        for longest in (5, 40):
+            text = walk(grammar, policy, rng, hints=hints_in(schema), longest=longest)
+            ended += text is not None
+            assert text is None or valid(text), (name, text)
+    assert ended >= 28
