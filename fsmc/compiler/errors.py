@@ -70,15 +70,17 @@ class EmptyLanguageError(FsmcError, ValueError):
 class LimitExceeded(FsmcError):
     """A bound on states, memory, time or depth was reached; ``limit`` and ``reached`` are in the bound's own unit.
 
+    ``pointer``: of a JSON Schema, the JSON pointer of the part that is too large, None where that is not known.
+
     >>> raise LimitExceeded("max_states", 1000, 1001, "raise the limit or simplify the pattern")
     Traceback (most recent call last):
     ...
     fsmc.compiler.errors.LimitExceeded: max_states=1000 exceeded (reached 1001): raise the limit or simplify the pattern
     """
 
-    def __init__(self, name: str, limit: float, reached: float, hint: str = "") -> None:
-        self.name, self.limit, self.reached, self.hint = name, limit, reached, hint
-        super().__init__(name, limit, reached, hint)
+    def __init__(self, name: str, limit: float, reached: float, hint: str = "", pointer: str | None = None) -> None:
+        self.name, self.limit, self.reached, self.hint, self.pointer = name, limit, reached, hint, pointer
+        super().__init__(name, limit, reached, hint, pointer)
 
     def __str__(self) -> str:
         text = (
@@ -86,6 +88,7 @@ class LimitExceeded(FsmcError):
             if isinstance(self.limit, float)
             else (f"{self.name}={self.limit} exceeded (reached {self.reached})")
         )
+        text = text if self.pointer is None else f"{_place(self.pointer)}: {text}"
         return f"{text}: {self.hint}" if self.hint else text
 
 
@@ -121,9 +124,14 @@ class SchemaError(FsmcError, ValueError):
         super().__init__(message, pointer, keyword)
 
     def __str__(self) -> str:
-        where = self.pointer if self.pointer.startswith("#") or "#" in self.pointer else f"#{self.pointer}"
+        where = _place(self.pointer)
         return f"{where}: {self.keyword}: {self.message}" if self.keyword else f"{where}: {self.message}"
 
 
 class UnsupportedSchemaError(SchemaError):
     """The schema is well-formed but uses what fsmc cannot compile exactly."""
+
+
+def _place(pointer: str) -> str:
+    """A JSON pointer as a URI fragment; one into another document already is a URI."""
+    return pointer if "#" in pointer.partition("/")[0] or "://" in pointer else f"#{pointer}"
