@@ -82,6 +82,11 @@ class LimitExceeded(FsmcError):
         self.name, self.limit, self.reached, self.hint, self.pointer = name, limit, reached, hint, pointer
         super().__init__(name, limit, reached, hint, pointer)
 
+    def locate(self, pointer: str) -> None:
+        """Say where, if that is not known yet."""
+        if self.pointer is None:
+            self.pointer = pointer
+
     def __str__(self) -> str:
         text = (
             f"{self.name}={self.limit:g} exceeded (reached {self.reached:g})"
@@ -111,7 +116,7 @@ class TokenRejected(FsmcError, ValueError):
 class SchemaError(FsmcError, ValueError):
     """A JSON Schema is not one: a keyword has a value of the wrong type, or a reference leads nowhere.
 
-    ``pointer`` is the JSON pointer of the place (RFC 6901), ``keyword`` the keyword at fault.
+    ``pointer`` is the JSON pointer of the place (RFC 6901; given as None: not known yet), ``keyword`` the keyword at fault.
 
     >>> raise SchemaError("must be an array of names, not a string", "/properties/a/required", "required")
     Traceback (most recent call last):
@@ -119,9 +124,15 @@ class SchemaError(FsmcError, ValueError):
     fsmc.compiler.errors.SchemaError: #/properties/a/required: required: must be an array of names, not a string
     """
 
-    def __init__(self, message: str, pointer: str, keyword: str) -> None:
-        self.message, self.pointer, self.keyword = message, pointer, keyword
+    def __init__(self, message: str, pointer: str | None, keyword: str) -> None:
+        self.message, self.pointer, self.keyword = message, pointer or "", keyword
+        self.is_located = pointer is not None
         super().__init__(message, pointer, keyword)
+
+    def locate(self, pointer: str) -> None:
+        """Say where, if that is not known yet."""
+        if not self.is_located:
+            self.pointer, self.is_located = pointer, True
 
     def __str__(self) -> str:
         where = _place(self.pointer)
@@ -133,5 +144,6 @@ class UnsupportedSchemaError(SchemaError):
 
 
 def _place(pointer: str) -> str:
-    """A JSON pointer as a URI fragment; one into another document already is a URI."""
-    return pointer if "#" in pointer.partition("/")[0] or "://" in pointer else f"#{pointer}"
+    """A JSON pointer as a URI fragment, very long ones cut; one into another document already is a URI."""
+    place = pointer if "#" in pointer.partition("/")[0] or "://" in pointer else f"#{pointer}"
+    return place if len(place) <= 300 else f"{place[:200]}…{place[-100:]}"

@@ -39,7 +39,8 @@ class Clock:
 
     def limits(self) -> Limits:
         """What one machine may still use."""
-        return Limits(self.max_states, self.max_bytes, max(0.0, self.remaining))
+        elapsed = time.monotonic() - self._started
+        return Limits(self.max_states, self.max_bytes, self.max_seconds, time.perf_counter() - elapsed)
 
     def check(self) -> None:
         """Raise LimitExceeded if the time is up."""

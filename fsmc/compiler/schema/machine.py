@@ -15,7 +15,7 @@ import numpy as np
 from fsmc.compiler.automata.determinize import MAX_SECONDS
 from fsmc.compiler.automata.determinize import MAX_STATES as MAX_STATES_AT_ONCE
 from fsmc.compiler.automata.lazy_rsm import MAX_BYTES, MAX_STATES, LazyRSM
-from fsmc.compiler.errors import EmptyLanguageError
+from fsmc.compiler.errors import EmptyLanguageError, LimitExceeded, UnsupportedSchemaError
 from fsmc.compiler.schema.arrays import ArrayShape
 from fsmc.compiler.schema.atoms import ARRAY, NUMBER, OBJECT, STRING, TYPES, Integer, NumEnum, StrEnum
 from fsmc.compiler.schema.bits import bits
@@ -227,7 +227,13 @@ class SchemaMachine:
 
         plentiful: only types of which each beginning can be completed in endlessly many ways.
         """
-        depth = depth if self.options.indent is not None else 0
+        try:
+            return self._value_edges(must, watches, back, depth if self.options.indent is not None else 0, plentiful)
+        except (LimitExceeded, UnsupportedSchemaError) as error:
+            self.keywords.locate(error, must, *watches)
+            raise
+
+    def _value_edges(self, must: int, watches: tuple[int, ...], back: Return, depth: int, plentiful: bool) -> Edges:
         edges: Edges = {}
         table = self.table
         for type_ in TYPES:
