@@ -9,6 +9,7 @@ all that the machine has to remember. What arrays have in common with this stand
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Callable, Hashable, Sequence
 
 from fsmc.compiler.schema.atoms import All, MinProps
@@ -73,7 +74,7 @@ class ObjectShape(Shape):
             literal = table.literal(part)
             payload = payloads[literal[0]] if literal else None
             if literal and literal[1] and isinstance(payload, All):
-                for c in bits(self.mask(literal[0])):
+                for c in self.keys.mask_of.classes(payload.keys):
                     static[c] = table.conj((static[c], payload.value))
             elif literal and not literal[1] and isinstance(payload, All) and self._is_required(literal[0], payload):
                 required |= self.mask(literal[0])
@@ -190,10 +191,12 @@ class ObjectShape(Shape):
         key = (formula, self.context(formula, place))
         known = self._normal.get(key)
         if known is None:
-            available = self.available(place)
-            known = self._normal[key] = self.table.substitute(
-                formula, lambda atom: self._settled(atom, available, place)
-            )
+            if self.table.kind(formula) == AND:  # most parts have been met before
+                known = self.table.conj(self.normal(part, place) for part in self.table.arguments(formula))
+            else:
+                available = self.available(place)
+                known = self.table.substitute(formula, lambda atom: self._settled(atom, available, place))
+            self._normal[key] = known
         return known
 
     def _settled(self, atom: int, available: int, place: int) -> int:
@@ -221,6 +224,35 @@ class ObjectShape(Shape):
         """Whether there is such an object at all."""
         return all(self.emptiness.satisfiable(self.static[c]) for c in bits(self.required)) and super().satisfiable()
 
+    def easier(self, component: int, place: int) -> int:
+        """See `Shape`: no more members come than have to, of those that can be told apart from the others."""
+        touched = self.touched(component)
+        if touched & self._counts:
+            return TRUE if not self.missing(place) and self.closed(component) else component
+        available = self.available(place)
+        masks = {
+            atom: self.mask(atom) & available
+            for atom in self.table.atoms(component)
+            if self.touched(atom) != self._this
+        }
+        absent, before = touched & ~(self.missing(place) | self._wanted(component, place) | self._this), -1
+        while absent != before:
+            before = absent
+            for mask in masks.values():
+                if mask & ~absent:
+                    absent &= ~mask
+        return self.table.substitute(component, lambda atom: TRUE if not masks.get(atom, ~absent) & ~absent else atom)
+
+    def _wanted(self, residual: int, place: int) -> int:
+        """The names that have to come because one of the parts that have to hold says so."""
+        wanted = 0
+        for part in self.table.conjuncts(residual):
+            literal = self.table.literal(part)
+            if literal and not literal[1] and isinstance(self.table.payload(literal[0]), All):
+                mask = self.mask(literal[0]) & self.available(place)
+                wanted |= mask if self.is_declared_name(mask) else 0
+        return wanted
+
     def facts(self, place: int, static: int = TRUE, found: Sequence[frozenset[int]] = ()) -> ObjectFacts:
         """See `Shape`."""
         return ObjectFacts(self, place, static, found)
@@ -229,18 +261,25 @@ class ObjectShape(Shape):
         """See `Shape`: parts that have a class in common belong together, and where members are counted all do."""
         known = self._components.get(formula)
         if known is None:
-            groups: list[tuple[int, list[int]]] = []
+            parts = self.table.conjuncts(formula)
             counted = self.touched(formula) & self._counts
-            for part in self.table.conjuncts(formula):
-                mask, parts, apart = self.touched(part) | counted, [part], []
-                for group in groups:
-                    if group[0] & mask:
-                        mask |= group[0]
-                        parts += group[1]
-                    else:
-                        apart.append(group)
-                groups = [*apart, (mask, parts)]
-            known = tuple((self.table.conj(parts), bool(mask & self._this)) for mask, parts in groups)
+            owner: dict[int, int] = {}  # class → a part that speaks of it
+            leader = list(range(len(parts)))
+
+            def root(i: int) -> int:
+                while leader[i] != i:
+                    leader[i] = leader[leader[i]]
+                    i = leader[i]
+                return i
+
+            for i, part in enumerate(parts):
+                for c in bits(self.touched(part) | counted):
+                    leader[root(owner.setdefault(c, i))] = root(i)
+            groups: dict[int, list[int]] = {}
+            for i, part in enumerate(parts):
+                groups.setdefault(root(i), []).append(part)
+            found = map(self.table.conj, groups.values())
+            known = tuple((part, bool(self.touched(part) & self._this)) for part in found)
             self._components[formula] = known
         return known
 
@@ -260,7 +299,10 @@ class ObjectShape(Shape):
         rest = self.available(self.after(place, c))
         key = (formula, rest & touched, c)
         known = self._derived.get(key)
-        if known is None:
+        if known is None and self.table.kind(formula) == AND:
+            parts = (self.derivative(part, place, c) for part in self.table.arguments(formula))
+            known = self._derived[key] = self.table.conj(parts)
+        elif known is None:
 
             def value_of(atom: int) -> int:
                 payload = self.table.payload(atom)
@@ -276,61 +318,78 @@ class ObjectShape(Shape):
         return known
 
     def asked_of(self, residual: int, place: int, c: int) -> int:
-        """The strongest value formula for a next member of class ``c`` that leaves the rest possible; FALSE if none."""
+        """The strongest value formula for a next member of class ``c`` that leaves the rest possible; FALSE if none.
+
+        What the residual asks of members of other classes has to be possible (see `allowed`).
+        """
         static = self.static[c]
-        if residual in (TRUE, FALSE) or not self.emptiness.satisfiable(static):
-            return FALSE if residual == FALSE or not self.emptiness.satisfiable(static) else static
+        if residual == FALSE or not self.emptiness.satisfiable(static):
+            return FALSE
+        spoken = 1 << c | self._counts
+        part = self.table.conj(p for p, _ in self.components_of(residual) if self.touched(p) & spoken)
+        if part == TRUE:
+            return static
         after = self.after(place, c)
-        key = (residual, self.context(residual, after), c)
+        key = (part, self.context(part, after), c)
         known = self._asked.get(key)
         if known is None:
-            derivative = self.normal(self.derivative(residual, place, c), after)
+            derivative = self.normal(self.derivative(part, place, c), after)
             known = self._asked[key] = self.strongest(derivative, static, after)
         return known
 
     def allowed(self, residual: int, place: int) -> int:
-        """The classes that may come next, as a mask; in schema order none past a required name, and undeclared ones last.
-
-        Of members that the residual does not speak of, one is as good as another, up to the next that it does speak of.
-        """
+        """The classes that may come next, as a mask; in schema order none past a required name, and undeclared ones last."""
         if residual == TRUE:
             return self._next(self.required, place) & self.live
         key = (residual, place)
         known = self._allowed.get(key)
         if known is None:
-            wanted = self.required
-            for part in self.table.conjuncts(residual):
-                literal = self.table.literal(part)
-                if literal and not literal[1] and isinstance(self.table.payload(literal[0]), All):
-                    mask = self.mask(literal[0]) & self.available(place)
-                    wanted |= mask if self.is_declared_name(mask) else 0
-            candidates = self._next(wanted, place) & self.live
-            touched = candidates if (spoken := self.touched(residual)) & self._counts else candidates & spoken
-            if self.any_order:
-                asked, known = touched, candidates & ~touched
-            else:
-                asked, known = (
-                    candidates & self.keys.others_mask,
-                    self._allowed_in_order(residual, place, candidates, touched),
-                )
-            for c in bits(asked):
-                if self.emptiness.satisfiable(self.asked_of(residual, place, c)):
-                    known |= 1 << c
+            candidates = self._next(self.required | self._wanted(residual, place), place) & self.live
+            declared = candidates & self.declared_mask
+            allowed = self._allowed_anywhere if self.any_order else self._allowed_in_order
+            known, others_too = allowed(residual, place, declared)
+            if others_too:
+                known |= self._each(residual, place, candidates & self.keys.others_mask)
             self._allowed[key] = known
         return known
 
-    def _allowed_in_order(self, residual: int, place: int, candidates: int, touched: int) -> int:
-        """`allowed` among declared names in schema order: once there is no way to go on, there is none from a later place."""
-        n, found, before = self.keys.n_names, 0, place
-        for c in (*bits(touched & self.declared_mask), n):
-            if not self.feasible(self.normal(residual, before), before):
-                break
-            found |= candidates & self.available(before) & ((1 << c) - 1) & ~touched
-            if c < n:
-                if self.emptiness.satisfiable(self.asked_of(residual, place, c)):
-                    found |= 1 << c
-                before = c + 1
-        return found
+    def _each(self, residual: int, place: int, candidates: int) -> int:
+        satisfiable = self.emptiness.satisfiable
+        return sum(1 << c for c in bits(candidates) if satisfiable(self.asked_of(residual, place, c)))
+
+    def _allowed_anywhere(self, residual: int, place: int, candidates: int) -> tuple[int, bool]:
+        """`allowed` among declared names in any order, and whether undeclared ones may be."""
+        touched = self.touched(residual)
+        alike = candidates & ~touched
+        found = self._each(residual, place, candidates & touched)
+        if not touched & self._counts:
+            return found | alike, True
+        for kind in (alike & self.required, alike & ~self.required):  # each as good as another, if it only counts
+            if self._each(residual, place, kind & -kind):
+                found |= kind
+        return found, True
+
+    def _allowed_in_order(self, residual: int, place: int, candidates: int) -> tuple[int, bool]:
+        """`allowed` among declared names in schema order, and whether undeclared ones may be: once there is no way to go on, there
+        is none from a later place."""
+        touched = self.touched(residual)
+        if touched & self._counts:
+            alike = list(bits(candidates & ~touched & ~self.required))
+            end = bisect.bisect_left(alike, True, key=lambda c: not self._each(residual, place, 1 << c))
+            found = self._each(residual, place, candidates & (touched | self.required))
+            return found | sum(1 << c for c in alike[:end]), True
+        parts: dict[int, list[int]] = {}
+        for part, _ in self.components_of(residual):
+            for c in bits(self.touched(part) & candidates):
+                parts.setdefault(c, []).append(part)
+        found, rest = 0, candidates
+        for c in bits(touched & candidates):
+            passed = (1 << c) - 1
+            found |= rest & passed | self._each(residual, place, 1 << c)
+            rest &= ~passed & ~(1 << c)
+            if not all(self.feasible(self.normal(part, c + 1), c + 1) for part in parts[c]):
+                return found, False
+        return found | rest, True
 
     def _next(self, wanted: int, place: int) -> int:
         """Classes that may come next as far as the order goes, where the names ``wanted`` have to come."""
