@@ -10,17 +10,20 @@ all that the machine has to remember. What arrays have in common with this stand
 from __future__ import annotations
 
 import bisect
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 
 from fsmc.compiler.schema.atoms import All, MinProps
-from fsmc.compiler.schema.bits import bits
+from fsmc.compiler.schema.bits import as_mask, bits
 from fsmc.compiler.schema.cubes import Cube, propagate
 from fsmc.compiler.schema.emptiness import Emptiness
 from fsmc.compiler.schema.exclusive import Exclusive
 from fsmc.compiler.schema.formula import AND, ATOM, FALSE, OR, TRUE, Formulas
 from fsmc.compiler.schema.key_space import KeySpace, enumerated_names, key_space
-from fsmc.compiler.schema.object_facts import ObjectFacts
+from fsmc.compiler.schema.object_facts import Limits, ObjectFacts
 from fsmc.compiler.schema.residual import Member, Shape
+
+MANY_CLASSES = 4096
+"""Masks of so many classes are made anew each time: a hundred thousand names with a bit each would fill the memory."""
 
 
 class ObjectShape(Shape):
@@ -66,6 +69,7 @@ class ObjectShape(Shape):
         self.declared_mask = (1 << self.keys.n_names) - 1
         self._counts = 1 << self.keys.n_classes  # in `touched`: members are counted; the value being written is judged
         self._this = self._counts << 1
+        self._mask: dict[int, int] = {}
         self._touched: dict[int, int] = {}
 
         static = [TRUE] * self.keys.n_classes
@@ -94,9 +98,14 @@ class ObjectShape(Shape):
 
     def mask(self, atom: int) -> int:
         """The classes of keys that an `All` atom speaks of."""
-        payload = self.table.payload(atom)
-        assert isinstance(payload, All)
-        return self.keys.mask_of[payload.keys]
+        known = self._mask.get(atom)
+        if known is None:
+            payload = self.table.payload(atom)
+            assert isinstance(payload, All)
+            known = self.keys.mask_of[payload.keys]
+            if self.keys.n_classes <= MANY_CLASSES:
+                self._mask[atom] = known
+        return known
 
     def touched(self, formula: int) -> int:
         """The classes that a formula speaks of, with a bit more each if members are counted and if it speaks of the value
@@ -171,7 +180,8 @@ class ObjectShape(Shape):
     def live(self) -> int:
         """Classes of which a member can have a value at all."""
         if self._live is None:
-            live = sum(1 << c for c, value in enumerate(self.static) if self.emptiness.satisfiable(value))
+            found = (c for c, value in enumerate(self.static) if self.emptiness.satisfiable(value))
+            live = as_mask(found, self.keys.n_classes)
             if self.emptiness.leaning:
                 return live
             self._live = live
@@ -377,7 +387,7 @@ class ObjectShape(Shape):
             alike = list(bits(candidates & ~touched & ~self.required))
             end = bisect.bisect_left(alike, True, key=lambda c: not self._each(residual, place, 1 << c))
             found = self._each(residual, place, candidates & (touched | self.required))
-            return found | sum(1 << c for c in alike[:end]), True
+            return found | as_mask(alike[:end], self.keys.n_classes), True
         parts: dict[int, list[int]] = {}
         for part, _ in self.components_of(residual):
             for c in bits(self.touched(part) & candidates):
@@ -405,7 +415,7 @@ class ObjectShape(Shape):
         """See `Shape`: what declared names must have is put together, then a member is searched for each other wish."""
         table, satisfiable = self.table, self.emptiness.satisfiable
         available, n = self.available(place), self.keys.n_names
-        limits: dict[int, list[int]] = {}
+        limits = Limits(table, self.static)
         wanted: list[tuple[int, int]] = []
         least, most = 0, None
         for atom, sign in cube.items():
@@ -418,16 +428,13 @@ class ObjectShape(Shape):
             elif isinstance(payload, All):
                 mask = self.mask(atom) & available
                 if sign:
-                    for c in bits(mask):
-                        limits.setdefault(c, []).append(payload.value)
+                    limits.add(mask, payload.value)
                 else:
                     wanted.append((mask, table.negate(payload.value)))
 
-        def value(c: int) -> int:
-            return table.conj((self.static[c], *limits.get(c, ())))
-
+        value = limits.of
         missing = self.missing(place)  # of which every one can have a value, if nothing limits it (see `satisfiable`)
-        members = {c: value(c) for c in limits if missing >> c & 1}
+        members = {c: value(c) for c in bits(limits.classes & missing)}
         several = []
         for mask, what in wanted:
             if self.is_declared_name(mask):
@@ -449,9 +456,7 @@ class ObjectShape(Shape):
                 if least <= number(members, extra):
                     return True
                 free = available & ~missing & ~sum(1 << c for c in members)
-                return (most is None or least <= most) and self._room(
-                    free, least - number(members, extra), set(limits), value
-                )
+                return (most is None or least <= most) and self._room(free, least - number(members, extra), limits)
             mask, what = several[i]
             for c in bits(mask & ((1 << n) - 1)):
                 together = table.conj((members.get(c, value(c)), what))
@@ -472,23 +477,23 @@ class ObjectShape(Shape):
 
         return place_rest(0, members, ())
 
-    def _room(self, free: int, wanted: int, limited: set[int], value: Callable[[int], int]) -> bool:
-        """Whether so many members can come of the classes ``free``. limited: those that have less than their static values.
+    def _room(self, free: int, wanted: int, limits: Limits) -> bool:
+        """Whether so many members can come of the classes ``free``.
 
         Keys of a finite class that are there already may be counted twice; `SchemaMachine` sees it when the class is used up.
         """
         n, satisfiable = self.keys.n_names, self.emptiness.satisfiable
         declared = free & self.declared_mask
         if self._live is not None:
-            unlimited = declared & ~sum(1 << c for c in limited)
+            unlimited = declared & ~limits.classes
             wanted -= (unlimited & self._live).bit_count()
             declared &= ~unlimited
         for c in bits(declared):
             if wanted <= 0:
                 return True
-            wanted -= satisfiable(value(c))
+            wanted -= satisfiable(limits.of(c))
         for c in bits(free & self.keys.others_mask):
-            if satisfiable(value(c)):
+            if satisfiable(limits.of(c)):
                 size = self.keys.sizes[c - n]
                 if size is None:
                     return True
