@@ -74,7 +74,10 @@ class ScalarBlocks:
             byte_class, codes = np.zeros(256, np.uint8), [0]
         ends = trie.ends(node)
         targets = {byte: self._key_state(child) for byte, child in trie.children(node).items()}
-        targets[ord('"')] = 0 if ends is None else rsm.exit(ends)
+        if ends is not None:
+            targets[ord('"')] = rsm.exit(ends)
+        else:
+            targets.setdefault(ord('"'), 0)  # behind a backslash a quote does not end the key
         byte_class[list(targets)] = len(codes) + np.arange(len(targets))
         rsm.set_row(state, rsm.class_map(byte_class), np.array([*codes, *targets.values()], np.int32))
 
