@@ -94,6 +94,15 @@ class _Builder:
             self.todo.append(name)
         return known
 
+    def digits(self, against: int, kind: str, negative: bool, count: int, order: int) -> list[int]:
+        """The targets of the ten digits: compared with ``against``, unless ``order`` is settled (in a fraction, ``count`` matters
+        no more then)."""
+        less, equal, more = (
+            self.state((kind, negative, 0 if kind == "fraction" and later else count, later))
+            for later in ((order, order, order) if order else (-1, 0, 1))
+        )
+        return [less] * against + [equal] + [more] * (9 - against)
+
     def unfinished(self) -> Iterator[tuple[int, list[int], str, bool, int, int]]:
         """(state, its row to fill, the parts of its name) until no new state turns up."""
         while self.todo:
@@ -136,32 +145,24 @@ def at_least_dfa(bound: Decimal, exclusive: bool) -> DFA:
         if kind == "start":
             if not negative:
                 row[_MINUS] = build.state(("start", True, 0, 0))
-            for d in range(10):
-                row[_DIGIT0 + d] = build.state(("whole", negative, 1, _compare(d, int(whole[0]))))
+            row[_DIGIT0:] = build.digits(int(whole[0]), "whole", negative, 1, 0)
             continue
         if kind == "whole":
             settled = -1 if count < n else 1 if count > n else order
             magnitude = settled if settled else -1 if fraction else 0
-            for d in range(10):
-                if count >= n:
-                    row[_DIGIT0 + d] = build.state(("whole", negative, n + 1, 1))
-                else:
-                    later = order or _compare(d, int(whole[count]))
-                    row[_DIGIT0 + d] = build.state(("whole", negative, count + 1, later))
+            if count >= n:
+                row[_DIGIT0:] = [build.state(("whole", negative, n + 1, 1))] * 10
+            else:
+                against = int(whole[count])
+                row[_DIGIT0:] = build.digits(against, "whole", negative, count + 1, order)
             row[_POINT] = build.state(("point", negative, 0, settled))
         else:
             magnitude = order if order else -1 if count < len(fraction) else 0
-            for d in range(10):
-                against = int(fraction[count]) if count < len(fraction) else 0
-                later = order or _compare(d, against)
-                place = 0 if later else min(count + 1, len(fraction))
-                row[_DIGIT0 + d] = build.state(("fraction", negative, place, later))
+            against = int(fraction[count]) if count < len(fraction) else 0
+            place = min(count + 1, len(fraction))
+            row[_DIGIT0:] = build.digits(against, "fraction", negative, place, order)
         build.accepting[q] = kind != "point" and judge(negative, magnitude)
     return build.dfa()
-
-
-def _compare(a: int, b: int) -> int:
-    return (a > b) - (a < b)
 
 
 def as_ratio(divisor: Decimal) -> tuple[int, int]:

@@ -29,6 +29,11 @@ WHITE_SPACE = b" \t\n\r"
 STRUCTURAL = WHITE_SPACE + b'"{}[]:,-0123456789tfn'
 """All bytes that may stand outside of strings, literals and numbers already begun."""
 
+MAX_COUNTED_STATES = 5_000
+"""A machine with more states is not run with a counter, which takes a state for each of them and each count,"""
+MAX_LENGTH_AT_ONCE = 2_000
+"""but multiplied with the machine of the length, for bounds up to this."""
+
 _LITERALS = {NULL: b"null", TRUE_LITERAL: b"true", FALSE_LITERAL: b"false"}
 _NUMBER_ENDS = WHITE_SPACE + b",]}"
 
@@ -112,7 +117,12 @@ class ScalarBlocks:
         if (low, high) == (0, None):
             dfa = escape_json(string_component(must, watches, self.table))
             return self._quoted(dfa, self._exits(dfa))
-        counted = CountedString(string_component(rest, watches, self.table), low, high)
+        content = string_component(rest, watches, self.table)
+        if content.n_states > MAX_COUNTED_STATES and (high or low) <= MAX_LENGTH_AT_ONCE:
+            # most of it is a list of excluded strings, of which each state has one length only
+            dfa = escape_json(string_component(must, watches, self.table))
+            return self._quoted(dfa, self._exits(dfa))
+        counted = CountedString(content, low, high)
         return CountedBlocks(self.rsm, counted, self._exits(counted.dfa)).start
 
     def _exits(self, dfa: OutcomeDFA) -> list[int]:
