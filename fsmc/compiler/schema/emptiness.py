@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from fsmc.compiler.errors import LimitExceeded
+from fsmc.compiler.errors import LimitExceeded, UnsupportedSchemaError
 from fsmc.compiler.schema.atoms import ARRAY, NUMBER, OBJECT, STRING, TYPES, All, Const, StrEnum
 from fsmc.compiler.schema.domains import Domains
 from fsmc.compiler.schema.formula import FALSE, TRUE, Formulas
@@ -102,6 +102,9 @@ class Emptiness:
         outer, self._lowest = self._lowest, math.inf
         try:
             answer = any(self.typed(self.keywords.expand(formula, type_), type_) for type_ in TYPES)
+        except (LimitExceeded, UnsupportedSchemaError) as error:
+            self.keywords.locate(error, formula)
+            raise
         finally:
             del self._open[formula]
             leant_on, self._lowest = self._lowest, outer

@@ -22,6 +22,7 @@ from fsmc.compiler.schema.bits import bits
 from fsmc.compiler.schema.clock import Clock
 from fsmc.compiler.schema.contradiction import contradiction
 from fsmc.compiler.schema.document import SchemaDocument
+from fsmc.compiler.schema.early import refuse_early
 from fsmc.compiler.schema.emptiness import Emptiness
 from fsmc.compiler.schema.formula import FALSE, Formulas
 from fsmc.compiler.schema.key_trie import KeyNode
@@ -125,6 +126,7 @@ class SchemaMachine:
         flexible = options.whitespace == "flexible" and options.indent is None
         self._space = self._scalars.white_space(options.max_whitespace) if flexible else 0
         self.rsm.start = self.gap(Root(root), inside=False)
+        refuse_early(self)
 
     @property
     def notes(self) -> tuple[str, ...]:
