@@ -34,6 +34,9 @@ MAX_COUNTED_STATES = 5_000
 MAX_LENGTH_AT_ONCE = 2_000
 """but multiplied with the machine of the length, for bounds up to this."""
 
+_NOTHING = bytes(256), [0]
+"""The row of a state from which nothing leads on."""
+
 _LITERALS = {NULL: b"null", TRUE_LITERAL: b"true", FALSE_LITERAL: b"false"}
 _NUMBER_ENDS = WHITE_SPACE + b",]}"
 
@@ -46,6 +49,7 @@ class ScalarBlocks:
         self._values: dict[tuple[str, int, tuple[int, ...]], dict[int, int]] = {}
         self._tries: dict[KeySpace, KeyTrie] = {}
         self._undeclared: dict[tuple[KeyTrie, int], int] = {}
+        self._base_rows: dict[tuple[KeyTrie, int, int], tuple[bytes, list[int]]] = {}
 
     def value(self, type_: str, must: int, watches: tuple[int, ...]) -> dict[int, int]:
         """First byte → state after it, of the values of a scalar type of which ``must`` holds; exits with the outcome."""
@@ -71,20 +75,28 @@ class ScalarBlocks:
     def build_key(self, state: int, node: KeyNode) -> None:
         """Make the row of a state in a key."""
         trie, rsm = node.trie, self.rsm
-        if node.base:
-            dfa, offset = trie.undeclared(node.others).dfa, self._undeclared_keys(trie, node.others)
-            row = dfa.delta[node.base]
-            byte_class, codes = dfa.byte_class.copy(), np.where(row > 0, row + offset, 0).tolist()
-        else:
-            byte_class, codes = np.zeros(256, np.uint8), [0]
-        ends = trie.ends(node)
+        base_class, base_codes = self._base_row(node) if node.base else _NOTHING
         targets = {byte: self._key_state(child) for byte, child in trie.children(node).items()}
+        ends = trie.ends(node)
         if ends is not None:
             targets[ord('"')] = rsm.exit(ends)
         else:
             targets.setdefault(ord('"'), 0)  # behind a backslash a quote does not end the key
-        byte_class[list(targets)] = len(codes) + np.arange(len(targets))
-        rsm.set_row(state, rsm.class_map(byte_class), np.array([*codes, *targets.values()], np.int32))
+        byte_class = bytearray(base_class)
+        for column, byte in enumerate(targets, len(base_codes)):
+            byte_class[byte] = column
+        class_map = rsm.class_map(np.frombuffer(byte_class, np.uint8))
+        rsm.set_row(state, class_map, np.array([*base_codes, *targets.values()], np.int32))
+
+    def _base_row(self, node: KeyNode) -> tuple[bytes, list[int]]:
+        """(byte → class, codes) where the text so far leads among undeclared keys: the same for most states in a key."""
+        key = (node.trie, node.others, node.base)
+        known = self._base_rows.get(key)
+        if known is None:
+            dfa, offset = node.trie.undeclared(node.others).dfa, self._undeclared_keys(node.trie, node.others)
+            row = dfa.delta[node.base]
+            known = self._base_rows[key] = dfa.byte_class.tobytes(), np.where(row > 0, row + offset, 0).tolist()
+        return known
 
     def _key_state(self, node: KeyNode | None) -> int:
         if node is None:
