@@ -21,6 +21,7 @@ from fsmc.compiler.schema.atoms import ARRAY, NUMBER, OBJECT, STRING, TYPES, Int
 from fsmc.compiler.schema.bits import bits
 from fsmc.compiler.schema.clock import Clock
 from fsmc.compiler.schema.contradiction import contradiction
+from fsmc.compiler.schema.counts import Counts
 from fsmc.compiler.schema.document import SchemaDocument
 from fsmc.compiler.schema.early import refuse_early
 from fsmc.compiler.schema.emptiness import Emptiness
@@ -109,6 +110,7 @@ class SchemaMachine:
         self.emptiness = Emptiness(self.keywords)
         self.emptiness.of_object = self._some_object
         self.emptiness.of_array = self._some_array
+        self.emptiness.count_at_least = Counts(self.emptiness).at_least
         self.order = MemberOrder(self.keywords)
         self.rsm = LazyRSM(self, max_states=max_states, max_bytes=max_bytes)
         self._shapes: dict[tuple[Any, ...], Any] = {}

@@ -33,7 +33,6 @@ from fsmc.compiler.schema.word_machine import word_machine
 MAX_DIGITS = 10_000
 MAX_LISTED = 2_000
 """Up to so many multiples are judged one by one rather than by the product of all conditions' machines."""
-MAX_COUNTED = 10_000
 
 
 # ── where the values lie ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -254,15 +253,3 @@ def _candidates(formula: int, table: Formulas) -> list[Decimal]:
         elif isinstance(payload, NumEnum):
             found.update(itertools.islice(payload.values, 10))
     return sorted(found)
-
-
-def number_count(formula: int, table: Formulas) -> int | None:
-    """How many numbers satisfy the formula; None if infinitely many (or more than MAX_COUNTED, or not easily told).
-
-    >>> table = Formulas()
-    >>> number_count(table.atom(NumEnum(frozenset({Decimal(1), Decimal(2)}))), table)
-    2
-    """
-    found = Range.of(formula, table)
-    values = found.multiples(MAX_COUNTED) if found.listed is None else found.listed
-    return None if values is None else numbers_that([formula], sorted(values), table)[0].bit_count()
