@@ -213,17 +213,16 @@ class CountedBlocks:
     def build(self, first: int) -> None:
         """Make the rows for the counts from ``first`` on."""
         counted, dfa = self.counted, self.counted.dfa
-        quote = self._byte_class[ord('"')]
+        counts = range(first, first + BLOCK)
+        here = self._offset(first) + dfa.n_states * np.arange(BLOCK)
+        there = np.array([self._offset(counted.next_count(count)) for count in counts])
+        edges = counted.rows(counts, here, there)
+        rows = np.concatenate((edges, edges[:, :, dfa.byte_class[ord('"')], None]), axis=2)
         ends = dfa.outcome >= 0
-        rows = []
-        for count in range(first, first + BLOCK):
-            edges = counted.rows(count, self._offset(count), self._offset(counted.next_count(count)))
-            row = np.concatenate((edges, edges[:, dfa.byte_class[ord('"')], None]), axis=1)
-            if counted.may_end(count):
-                row[ends, quote] = self._exits[dfa.outcome[ends]]
-            rows.append(row)
-        codes = np.concatenate(rows).astype(np.int32)
-        room = np.concatenate([counted.room(count) for count in range(first, first + BLOCK)])
+        may_end = np.array([counted.may_end(count) for count in counts])
+        quote = rows[:, :, -1]
+        quote[np.ix_(may_end, ends)] = self._exits[dfa.outcome[ends]]
+        codes, room = rows.reshape(BLOCK * dfa.n_states, -1), counted.room(counts).reshape(-1)
         loops = np.tile(self._loops, BLOCK)
         self.rsm.set_rows(self._blocks[first // BLOCK], self._map, codes, loops=loops, room=room)
 
