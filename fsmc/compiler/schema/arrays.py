@@ -165,15 +165,28 @@ class ArrayShape(Shape):
         known = self._asked.get(key)
         if known is None:
             static = self.static_at(place)
+            plenty = self.plenty(place, len(seen))
             if self.unique:
                 static = self.table.conj((static, *map(self.table.negate, seen)))
-            if not self.may_go_on(place) or not self.emptiness.satisfiable(static):
+            if not self.may_go_on(place) or not (plenty or self.emptiness.satisfiable(static)):
                 known = FALSE
             else:
                 after = self.after(place)
                 known = self.strongest(self.normal(self.derivative(residual, place, seen), after), static, after)
             self._asked[key] = known
         return known
+
+    def plenty(self, place: int, n_seen: int) -> bool:
+        """Whether items have to differ, and there are more values for the one at ``place`` than can have been written."""
+        count = 1 << (n_seen + 1).bit_length()  # not a new question for each item
+        return self.unique and n_seen > 0 and self.emptiness.count_at_least(self.static_at(place), count)
+
+    def possible(self, residual: int, place: int, seen: frozenset[int], count: int = 1) -> bool:
+        """Whether at least ``count`` (1 or 2) values may come next."""
+        if residual == TRUE and self.may_go_on(place) and self.plenty(place, len(seen) + count - 1):
+            return True
+        asked = self.asked_of(residual, place, seen)
+        return self.emptiness.satisfiable(asked) if count == 1 else self.emptiness.count_at_least(asked, count)
 
     # ── can all of these literals hold at once? ──────────────────────────────────────────────────────────────────────
 

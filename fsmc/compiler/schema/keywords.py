@@ -23,7 +23,7 @@ from fsmc.compiler.schema.atoms import ARRAY, NUMBER, OBJECT, STRING, TYPES, Con
 from fsmc.compiler.schema.checks import DRAFTS
 from fsmc.compiler.schema.document import SchemaDocument
 from fsmc.compiler.schema.formats import KNOWN_FORMATS
-from fsmc.compiler.schema.formula import ATOM, FALSE, TRUE, Formulas
+from fsmc.compiler.schema.formula import AND, ATOM, FALSE, TRUE, Formulas
 from fsmc.compiler.schema.resources import declares_draft
 from fsmc.compiler.schema.source import quoted
 from fsmc.compiler.schema.values import canonical
@@ -101,10 +101,21 @@ class Keywords:
             self._nesting = 0
             if self.formulas.kind(formula) == ATOM:
                 known = self._expand_atom(formula, type_)
+            elif self.formulas.kind(formula) == AND:
+                known = self._expand_parts(formula, type_)
             else:
                 known = self.formulas.substitute(formula, lambda atom: self._expand_atom(atom, type_))
             self._expanded[key] = known
         return known
+
+    def _expand_parts(self, formula: int, type_: str) -> int:
+        """`expand` of a conjunction, part by part: a list of excluded values grows by one with each item of an array."""
+        parts = []
+        for part in self.formulas.arguments(formula):
+            parts.append(self.expand(part, type_))
+            if parts[-1] == FALSE:
+                return FALSE
+        return self.formulas.conj(parts)
 
     def _expand_atom(self, atom: int, type_: str) -> int:
         payload = self.formulas.payload(atom)

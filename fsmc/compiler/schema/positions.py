@@ -346,14 +346,12 @@ class ArrayState:
     @property
     def item_possible(self) -> bool:
         """Whether one more item may come."""
-        asked = self.shape.asked_of(self.residual, self.place, self.seen)
-        return self.shape.emptiness.satisfiable(asked)
+        return self.shape.possible(self.residual, self.place, self.seen)
 
     @property
     def another_item_possible(self) -> bool:
         """Whether one more item may come whatever the pending one was."""
-        asked = self.shape.asked_of(self.residual, self.place, self.seen)
-        return self.shape.emptiness.count_at_least(asked, 2)
+        return self.shape.possible(self.residual, self.place, self.seen, 2)
 
 
 @dataclass(frozen=True, slots=True)
