@@ -215,10 +215,6 @@ class SchemaSource:
         """Its grammar for a vocabulary. There is nothing to cache."""
         from fsmc.compiler.pipeline import GrammarCompiler
 
-        if "max_states" in limits:
-            raise UsageError(
-                "--max-states goes with a pattern: the states of a schema are made as texts walk through them"
-            )
         compiler = GrammarCompiler(vocabulary, cache_dir=None, **self.options, **limits)
         return compiler.compile_json_schema(self.text, draft=self.draft, unique_items=self.unique_items)
 

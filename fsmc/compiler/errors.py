@@ -70,15 +70,22 @@ class EmptyLanguageError(FsmcError, ValueError):
 class LimitExceeded(FsmcError):
     """A bound on states, memory, time or depth was reached; ``limit`` and ``reached`` are in the bound's own unit.
 
+    ``pointer``: of a JSON Schema, the JSON pointer of the part that is too large, None where that is not known.
+
     >>> raise LimitExceeded("max_states", 1000, 1001, "raise the limit or simplify the pattern")
     Traceback (most recent call last):
     ...
     fsmc.compiler.errors.LimitExceeded: max_states=1000 exceeded (reached 1001): raise the limit or simplify the pattern
     """
 
-    def __init__(self, name: str, limit: float, reached: float, hint: str = "") -> None:
-        self.name, self.limit, self.reached, self.hint = name, limit, reached, hint
-        super().__init__(name, limit, reached, hint)
+    def __init__(self, name: str, limit: float, reached: float, hint: str = "", pointer: str | None = None) -> None:
+        self.name, self.limit, self.reached, self.hint, self.pointer = name, limit, reached, hint, pointer
+        super().__init__(name, limit, reached, hint, pointer)
+
+    def locate(self, pointer: str) -> None:
+        """Say where, if that is not known yet."""
+        if self.pointer is None:
+            self.pointer = pointer
 
     def __str__(self) -> str:
         text = (
@@ -86,6 +93,7 @@ class LimitExceeded(FsmcError):
             if isinstance(self.limit, float)
             else (f"{self.name}={self.limit} exceeded (reached {self.reached})")
         )
+        text = text if self.pointer is None else f"{_place(self.pointer)}: {text}"
         return f"{text}: {self.hint}" if self.hint else text
 
 
@@ -108,7 +116,7 @@ class TokenRejected(FsmcError, ValueError):
 class SchemaError(FsmcError, ValueError):
     """A JSON Schema is not one: a keyword has a value of the wrong type, or a reference leads nowhere.
 
-    ``pointer`` is the JSON pointer of the place (RFC 6901), ``keyword`` the keyword at fault.
+    ``pointer`` is the JSON pointer of the place (RFC 6901; given as None: not known yet), ``keyword`` the keyword at fault.
 
     >>> raise SchemaError("must be an array of names, not a string", "/properties/a/required", "required")
     Traceback (most recent call last):
@@ -116,14 +124,26 @@ class SchemaError(FsmcError, ValueError):
     fsmc.compiler.errors.SchemaError: #/properties/a/required: required: must be an array of names, not a string
     """
 
-    def __init__(self, message: str, pointer: str, keyword: str) -> None:
-        self.message, self.pointer, self.keyword = message, pointer, keyword
+    def __init__(self, message: str, pointer: str | None, keyword: str) -> None:
+        self.message, self.pointer, self.keyword = message, pointer or "", keyword
+        self.is_located = pointer is not None
         super().__init__(message, pointer, keyword)
 
+    def locate(self, pointer: str) -> None:
+        """Say where, if that is not known yet."""
+        if not self.is_located:
+            self.pointer, self.is_located = pointer, True
+
     def __str__(self) -> str:
-        where = self.pointer if self.pointer.startswith("#") or "#" in self.pointer else f"#{self.pointer}"
+        where = _place(self.pointer)
         return f"{where}: {self.keyword}: {self.message}" if self.keyword else f"{where}: {self.message}"
 
 
 class UnsupportedSchemaError(SchemaError):
     """The schema is well-formed but uses what fsmc cannot compile exactly."""
+
+
+def _place(pointer: str) -> str:
+    """A JSON pointer as a URI fragment, very long ones cut; one into another document already is a URI."""
+    place = pointer if "#" in pointer.partition("/")[0] or "://" in pointer else f"#{pointer}"
+    return place if len(place) <= 300 else f"{place[:200]}…{place[-100:]}"

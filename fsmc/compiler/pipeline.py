@@ -274,7 +274,8 @@ class GrammarCompiler:
 
     vocab: the `Vocabulary`. cache_dir: "user" (the user's cache folder), a path, or None for no disk cache.
     max_states, max_bytes (of working memory), max_seconds: bounds on each machine built on the way; reaching one raises
-    LimitExceeded with the figure reached.
+    LimitExceeded with the figure reached. Of a JSON Schema's machine, which grows as texts walk through it, they bound the whole
+    (max_states: 4,000,000 unless given) and the seconds that one step may take.
 
     >>> import fsmc
     >>> vocab = fsmc.Vocabulary.from_tokens([b"7", b"42", b"x", b""], eos_token_ids=[3])
@@ -289,7 +290,7 @@ class GrammarCompiler:
         vocab: Vocabulary,
         *,
         cache_dir: str | os.PathLike[str] | None = "user",
-        max_states: int = MAX_STATES,
+        max_states: int | None = None,
         max_bytes: int = MAX_BYTES,
         max_seconds: float = MAX_SECONDS,
         whitespace: Literal["flexible", "compact", "json"] = "flexible",
@@ -306,7 +307,14 @@ class GrammarCompiler:
             "indent": indent,
             "property_order": property_order,
         }
-        self.max_states, self.max_bytes, self.max_seconds = max_states, max_bytes, max_seconds
+        for name, limit in (("max_states", max_states), ("max_bytes", max_bytes), ("max_seconds", max_seconds)):
+            if limit is not None and not limit >= 0:
+                raise ValueError(f"{name}={limit} must be at least 0")
+        self.max_states = MAX_STATES if max_states is None else max_states
+        self.max_bytes, self.max_seconds = max_bytes, max_seconds
+        self._growing = {"max_seconds": max_seconds, "max_bytes": max_bytes}
+        if max_states is not None:
+            self._growing["max_states"] = max_states
         directory = grammar_cache_dir() if cache_dir == "user" else cache_dir
         self.cache = GrammarCache(directory) if directory is not None else None
 
@@ -399,7 +407,7 @@ class GrammarCompiler:
         seconds: dict[str, float] = {}
         recipe = SchemaRecipe(schema, TextOptions(**self._layout), draft, unique_items, registry)
         _timed(seconds, "schema", lambda: recipe.document)
-        machine = _timed(seconds, "machine", recipe.build, self.max_seconds).rsm
+        machine = _timed(seconds, "machine", recipe.build, **self._growing).rsm
         stats = CompileStats(0, 0, machine.n_states, 0, seconds)
         return CompiledGrammar(machine, self.vocab, kind="json_schema", source="", stats=stats, recipe=recipe)
 

@@ -194,7 +194,9 @@ class LazyRSM(RecursiveMachine):
         """The first of ``n`` adjacent unbuilt states, all made for ``key`` (which builds them together, by `set_rows`)."""
         first, needed = self._n_states, self._n_states + n
         if needed > self.max_states:
-            raise LimitExceeded("max_states", self.max_states, needed, "the text walks through too many states")
+            raise LimitExceeded(
+                "max_states", self.max_states, needed, "texts have walked through that many: raise it, or compile anew"
+            )
         self._make_room(states=needed)
         self._n_states = needed
         self._state_keys += [key] * n
@@ -296,7 +298,12 @@ class LazyRSM(RecursiveMachine):
         own = self._own._replace(**arrays)
         own = own._replace(**{n: getattr(own, n).copy() for n in ("states", "returns") if n not in arrays})
         if _nbytes(own) > self.max_bytes:
-            raise LimitExceeded("max_bytes", self.max_bytes, _nbytes(own), "tables of the machine")
+            raise LimitExceeded(
+                "max_bytes",
+                self.max_bytes,
+                _nbytes(own),
+                "tables of the machine, which grow with the texts: raise it, or compile anew",
+            )
         self._own = own
         self._published = Tables(*(read_only(array) for array in own))
 

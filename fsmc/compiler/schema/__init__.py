@@ -15,7 +15,7 @@ In reading order; each step leans on those before it.
 5. Is there any such value? `cubes` enumerates the ways in which a formula can be true; `string_emptiness`, `numbers` and
    `emptiness` decide; `contradiction` says why not.
 6. Objects and arrays. `residual` is the heart: what is left of a formula after some members or items; `objects` and
-   `arrays` fill it in; `key_space` and `key_machine` sort and read the keys, `member_order` orders them.
+   `arrays` fill it in; `key_space` and `key_trie` sort and read the keys, `member_order` orders them.
 7. The machine. `outcomes` is what a component tells its caller; `scalar_blocks` adds what is built whole; `positions` is
    JSON's grammar, with a residual in every place; `machine` builds its rows when a text first gets there.
 8. What is done with it: `recipe` stores and loads; `walk`, `ending` and `sampling` write instances.

@@ -1,18 +1,19 @@
-"""How long one piece of work on a schema may take."""
+"""How long one piece of work on a schema may take, and how large the machines may become that it makes on its way."""
 
 from __future__ import annotations
 
 import time
 
+from fsmc.compiler.automata.determinize import MAX_BYTES, MAX_SECONDS, MAX_STATES
+from fsmc.compiler.automata.subsets import Limits
 from fsmc.compiler.errors import LimitExceeded
-
-MAX_SECONDS = 60.0
 
 
 class Clock:
     """A budget for one piece of work: deciding whether a schema allows anything, or making one row of its machine.
 
-    Work whose size the schema decides asks `check` on its way, so that no schema, however made, holds a server up.
+    Work whose size the schema decides asks `check` on its way, so that no schema, however made, holds a server up; what it
+    builds stays within `limits`.
 
     >>> clock = Clock(max_seconds=0.0)
     >>> clock.check()
@@ -21,8 +22,10 @@ class Clock:
     fsmc.compiler.errors.LimitExceeded: ...max_seconds=0 exceeded...
     """
 
-    def __init__(self, max_seconds: float = MAX_SECONDS) -> None:
-        self.max_seconds = max_seconds
+    def __init__(
+        self, max_seconds: float = MAX_SECONDS, max_states: int = MAX_STATES, max_bytes: int = MAX_BYTES
+    ) -> None:
+        self.max_seconds, self.max_states, self.max_bytes = max_seconds, max_states, max_bytes
         self.restart()
 
     def restart(self) -> None:
@@ -34,10 +37,15 @@ class Clock:
         """Seconds left."""
         return self.max_seconds - (time.monotonic() - self._started)
 
+    def limits(self) -> Limits:
+        """What one machine may still use."""
+        elapsed = time.monotonic() - self._started
+        return Limits(self.max_states, self.max_bytes, self.max_seconds, time.perf_counter() - elapsed)
+
     def check(self) -> None:
         """Raise LimitExceeded if the time is up."""
         if self.remaining <= 0:
             reached = self.max_seconds - self.remaining
             raise LimitExceeded(
-                "max_seconds", float(self.max_seconds), reached, "raise the limit or simplify the schema"
+                "max_seconds", float(self.max_seconds), reached, "raise max_seconds or simplify the schema"
             )

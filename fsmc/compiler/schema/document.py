@@ -255,7 +255,13 @@ class SchemaDocument:
             context.checked.add(id(value))
             self.n_subschemas += 1
             if depth > self.max_depth:
-                raise LimitExceeded("max_depth", self.max_depth, depth, "the schema nests too deeply")
+                raise LimitExceeded(
+                    "max_depth",
+                    self.max_depth,
+                    depth,
+                    "the schema nests too deeply: name parts in $defs",
+                    pointer_text(trail),
+                )
             keywords = context.keywords
             items: Iterable[tuple[str, Any]] = value.items()
             if context.draft <= 7 and "$ref" in value:

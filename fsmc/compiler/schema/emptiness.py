@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable
 
 from fsmc.compiler.errors import LimitExceeded
-from fsmc.compiler.schema.atoms import ARRAY, NUMBER, OBJECT, STRING, TYPES
+from fsmc.compiler.schema.atoms import ARRAY, NUMBER, OBJECT, STRING, TYPES, Const
 from fsmc.compiler.schema.domains import Domains
 from fsmc.compiler.schema.formula import FALSE, TRUE, Formulas
 from fsmc.compiler.schema.keywords import Keywords
@@ -64,6 +64,9 @@ class Emptiness:
         known = self._known.get(formula)
         if known is not None:
             return known
+        literal = self.table.literal(formula)
+        if literal is not None and isinstance(self.table.payload(literal[0]), Const):
+            return True  # the value itself, or any other: the parts of a large constant need not be looked at
         depth = self._open.get(formula)
         if depth is not None:
             self._lowest = min(self._lowest, depth)

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from fsmc.compiler.automata.tables import CALL, EXIT, RECORDED
 from fsmc.compiler.errors import LimitExceeded
+from fsmc.compiler.schema.bits import bits
 from fsmc.compiler.schema.walk import Move, Walk, Walker
 
 UNKNOWN_REST = -1
@@ -142,7 +143,7 @@ class _Search:
         o = self.walker.object_of(frame)
         if o is None:
             return True
-        allowed = list(self.walker.machine.allowed_keys(o))
+        allowed = list(bits(self.walker.machine.allowed_keys(o)))
         missing = o.shape.missing(o.place)
         required = (missing & -missing).bit_length() - 1
         if required in allowed:

@@ -125,6 +125,7 @@ def _product(
     universe: DFA, sorters: Sorters, formulas: Sequence[int], table: Formulas, max_states: int
 ) -> tuple[Sorter, npt.NDArray[np.bool_]]:
     """(the sorter of all atoms of the formulas on the texts of ``universe``, bool[n_states] where such a text is complete)."""
+    max_states = min(max_states, table.clock.max_states)
     every = sorters(sorted(frozenset().union(*map(table.atoms, formulas))))
     queue = [(sorter.dfa.n_states, i, sorter) for i, sorter in enumerate(every)]
     heapq.heapify(queue)

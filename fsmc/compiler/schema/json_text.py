@@ -6,6 +6,7 @@ import json
 from functools import lru_cache
 
 import numpy as np
+import numpy.typing as npt
 
 from fsmc.compiler.schema.outcome_dfa import OutcomeDFA
 
@@ -40,7 +41,7 @@ def escape_json(content: OutcomeDFA) -> OutcomeDFA:
     special = [*range(0x20), 0x22, 0x5C]
     targets = content.delta[:, content.byte_class[special]]  # [n, 34]: the state after each escaped character
     has_escape = targets.any(axis=1)
-    distinct, group = np.unique(targets[has_escape], axis=0, return_inverse=True)
+    distinct, group = _distinct_rows(targets[has_escape])
     hexadecimal = b"0123456789abcdef"
     own = sorted({*_SHORT.values(), *hexadecimal, ord("u")})
     slot = np.zeros(256, np.int64)
@@ -56,7 +57,7 @@ def escape_json(content: OutcomeDFA) -> OutcomeDFA:
     delta = np.zeros((n + 6 * g, len(first)), np.int32)
     delta[:n] = np.where(plain[first], content.delta[:, content.byte_class[first]], 0)
     base = [n + k * g for k in range(6)]
-    delta[np.flatnonzero(has_escape), classes[0x5C]] = base[0] + group.reshape(-1)
+    delta[np.flatnonzero(has_escape), classes[0x5C]] = base[0] + group
     index = {byte: i for i, byte in enumerate(special)}
     rows = np.arange(g)
     for byte, letter in _SHORT.items():
@@ -75,3 +76,12 @@ def escape_json(content: OutcomeDFA) -> OutcomeDFA:
     delta[base[2] + some, classes[ord("0")]] = base[3] + some
     outcome = np.concatenate((content.outcome, np.full(6 * g, -1, np.int32)))
     return OutcomeDFA(classes, delta, outcome, content.start, content.vectors)
+
+
+def _distinct_rows(rows: npt.NDArray[np.int32]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
+    """(the distinct rows, for each row which of them it is). Most are equal, and sorting them took longest of all."""
+    number: dict[bytes, int] = {}
+    data, width = rows.tobytes(), rows.itemsize * rows.shape[1]
+    group = [number.setdefault(data[i : i + width], len(number)) for i in range(0, len(data), width)]
+    distinct = np.frombuffer(b"".join(number), np.int32).reshape(-1, rows.shape[1])
+    return distinct, np.array(group, np.int64)

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+from fsmc.compiler.errors import LimitExceeded, UnsupportedSchemaError
 from fsmc.compiler.schema import keyword_arrays as arrays
 from fsmc.compiler.schema import keyword_general as general
 from fsmc.compiler.schema import keyword_objects as objects
@@ -69,6 +70,13 @@ class Keywords:
                 yield f"#{pointer}/format: {value!r} is not a format that is known, and is not checked"
             if keyword == "uniqueItems" and value and self.ignore_unique_items:
                 yield f"#{pointer}/uniqueItems: ignored, as asked"
+
+    def locate(self, error: LimitExceeded | UnsupportedSchemaError, *formulas: int) -> None:
+        """Give an error that names no place the pointer of a subschema that the value formulas speak of."""
+        payloads = [self.formulas.payload(atom) for formula in formulas for atom in self.formulas.atoms(formula)]
+        nodes = [payload.node for payload in payloads if isinstance(payload, Schema)]
+        if nodes:
+            error.locate(self.document.pointer(min(nodes)))
 
     def schema(self, node: int) -> int:
         """The formula over values "valid under this subschema"."""

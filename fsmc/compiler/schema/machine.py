@@ -7,22 +7,24 @@ made when the machine first gets there. Components are shared wherever the formu
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
-from fsmc.compiler.automata.lazy_rsm import LazyRSM
-from fsmc.compiler.errors import EmptyLanguageError
+from fsmc.compiler.automata.determinize import MAX_SECONDS
+from fsmc.compiler.automata.determinize import MAX_STATES as MAX_STATES_AT_ONCE
+from fsmc.compiler.automata.lazy_rsm import MAX_BYTES, MAX_STATES, LazyRSM
+from fsmc.compiler.errors import EmptyLanguageError, LimitExceeded, UnsupportedSchemaError
 from fsmc.compiler.schema.arrays import ArrayShape
 from fsmc.compiler.schema.atoms import ARRAY, NUMBER, OBJECT, STRING, TYPES, Integer, NumEnum, StrEnum
 from fsmc.compiler.schema.bits import bits
-from fsmc.compiler.schema.clock import MAX_SECONDS, Clock
+from fsmc.compiler.schema.clock import Clock
 from fsmc.compiler.schema.contradiction import contradiction
 from fsmc.compiler.schema.document import SchemaDocument
 from fsmc.compiler.schema.emptiness import Emptiness
 from fsmc.compiler.schema.formula import FALSE, Formulas
+from fsmc.compiler.schema.key_trie import KeyNode
 from fsmc.compiler.schema.keywords import Keywords
 from fsmc.compiler.schema.member_order import MemberOrder
 from fsmc.compiler.schema.objects import ObjectShape
@@ -76,9 +78,10 @@ class TextOptions:
 class SchemaMachine:
     """Builds the machine of one schema; implements the builder protocol of `LazyRSM`.
 
-    rsm: the machine. limits: of `LazyRSM`. ignore_unique_items: see `Keywords`. Raises EmptyLanguageError if no value is
-    valid, UnsupportedSchemaError with the JSON pointer, and LimitExceeded; the latter also when a text gets to what is too
-    large.
+    rsm: the machine. ignore_unique_items: see `Keywords`. max_seconds: for finding out whether the schema allows anything, and
+    for each row after that. max_states, max_bytes: of the machine as it grows, and of each that is made on the way. Raises
+    EmptyLanguageError if no value is valid, UnsupportedSchemaError and LimitExceeded with the JSON pointer; the latter also
+    when a text gets to what is too large.
 
     >>> document = SchemaDocument({"type": "array", "items": {"enum": [1, None]}, "minItems": 2})
     >>> machine = SchemaMachine(document, TextOptions(whitespace="compact"))
@@ -95,17 +98,18 @@ class SchemaMachine:
         *,
         ignore_unique_items: bool = False,
         max_seconds: float = MAX_SECONDS,
-        **limits: Any,
+        max_states: int = MAX_STATES,
+        max_bytes: int = MAX_BYTES,
     ) -> None:
         self.options = options
         self.table = Formulas()
-        self.table.clock = Clock(max_seconds)
+        self.table.clock = Clock(max_seconds, min(max_states, MAX_STATES_AT_ONCE), max_bytes)
         self.keywords = Keywords(document, self.table, ignore_unique_items=ignore_unique_items)
         self.emptiness = Emptiness(self.keywords)
         self.emptiness.of_object = self._some_object
         self.emptiness.of_array = self._some_array
         self.order = MemberOrder(self.keywords)
-        self.rsm = LazyRSM(self, **limits)
+        self.rsm = LazyRSM(self, max_states=max_states, max_bytes=max_bytes)
         self._shapes: dict[tuple[Any, ...], Any] = {}
         self._keys: dict[ObjectState, int | None] = {}
         self._outcomes = Outcomes()
@@ -132,7 +136,10 @@ class SchemaMachine:
     def build_row(self, state: int) -> None:
         """Make the row of a state that was met for the first time."""
         self.table.clock.restart()
-        position: Position | CountedBlock = self.rsm.state_key(state)
+        position: Position | CountedBlock | KeyNode = self.rsm.state_key(state)
+        if isinstance(position, KeyNode):
+            self._scalars.build_key(state, position)
+            return
         if isinstance(position, CountedBlock):
             position.build()
             return
@@ -220,7 +227,13 @@ class SchemaMachine:
 
         plentiful: only types of which each beginning can be completed in endlessly many ways.
         """
-        depth = depth if self.options.indent is not None else 0
+        try:
+            return self._value_edges(must, watches, back, depth if self.options.indent is not None else 0, plentiful)
+        except (LimitExceeded, UnsupportedSchemaError) as error:
+            self.keywords.locate(error, must, *watches)
+            raise
+
+    def _value_edges(self, must: int, watches: tuple[int, ...], back: Return, depth: int, plentiful: bool) -> Edges:
         edges: Edges = {}
         table = self.table
         for type_ in TYPES:
@@ -292,21 +305,23 @@ class SchemaMachine:
         """The code of a key's opening quote, None if no member may come."""
         if o in self._keys:
             return self._keys[o]
-        allowed = sum(1 << c for c in self.allowed_keys(o))
+        allowed = self.allowed_keys(o)
         code = None
         if allowed:
             code = self.rsm.call(self._scalars.key(o.shape.keys, allowed, o.seen), self._frame(AfterKey(o), ()))
         self._keys[o] = code
         return code
 
-    def allowed_keys(self, o: ObjectState) -> Iterator[int]:
-        """The classes of keys that may come next, declared names first."""
-        keys = o.shape.keys
-        for c in bits(o.shape.allowed(o.residual, o.place)):
-            if o.pending and c >= keys.n_names and keys.others is not None:
-                continue  # of few keys the pending one may have been the last
-            if self._room_in(o, c):
-                yield c
+    def allowed_keys(self, o: ObjectState) -> int:
+        """The classes of keys that may come next, as a mask."""
+        keys, allowed = o.shape.keys, o.shape.allowed(o.residual, o.place)
+        if o.pending and keys.others is not None:
+            allowed &= o.shape.declared_mask  # of few keys the pending one may have been the last
+        if o.seen:
+            for c in bits(allowed & keys.others_mask):
+                if not self._room_in(o, c):
+                    allowed &= ~(1 << c)
+        return allowed
 
     @staticmethod
     def _room_in(o: ObjectState, c: int) -> bool:

@@ -175,9 +175,8 @@ def as_ratio(divisor: Decimal) -> tuple[int, int]:
     places = next(e for e in itertools.count() if (fraction * 10**e).denominator == 1)
     p = int(fraction * 10**places)
     if p * (places + 2) > MAX_REMAINDERS:
-        raise LimitExceeded(
-            "max_remainders", MAX_REMAINDERS, p * (places + 2), f"multipleOf {divisor} needs too many remainders"
-        )
+        hint = f"multipleOf {divisor} needs too many remainders: bounds or an enum that leave few multiples help"
+        raise LimitExceeded("max_remainders", MAX_REMAINDERS, p * (places + 2), hint)
     return p, places
 
 

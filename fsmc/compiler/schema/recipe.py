@@ -18,7 +18,6 @@ import referencing
 import referencing.jsonschema
 
 from fsmc.compiler.errors import SchemaError
-from fsmc.compiler.schema.clock import MAX_SECONDS
 from fsmc.compiler.schema.document import SchemaDocument
 from fsmc.compiler.schema.machine import SchemaMachine, TextOptions
 from fsmc.compiler.schema.references import SPECIFICATIONS
@@ -50,10 +49,10 @@ class SchemaRecipe:
         """The schema, read and checked."""
         return SchemaDocument(self.schema, draft=self.draft, registry=self.registry)
 
-    def build(self, max_seconds: float = MAX_SECONDS) -> SchemaMachine:
-        """A machine of the schema. ``max_seconds``: for finding out whether it allows anything, and for each row after that."""
+    def build(self, **limits: Any) -> SchemaMachine:
+        """A machine of the schema. limits: ``max_seconds``, ``max_states``, ``max_bytes`` of `SchemaMachine`."""
         ignore = self.unique_items == "ignore"
-        return SchemaMachine(self.document, self.options, ignore_unique_items=ignore, max_seconds=max_seconds)
+        return SchemaMachine(self.document, self.options, ignore_unique_items=ignore, **limits)
 
     @cached_property
     def text(self) -> str:

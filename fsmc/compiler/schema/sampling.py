@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from fsmc.compiler.automata.tables import CALL, EXIT
 from fsmc.compiler.errors import LimitExceeded
+from fsmc.compiler.schema.bits import bits
 from fsmc.compiler.schema.ending import short_ending
 from fsmc.compiler.schema.machine import SchemaMachine
 from fsmc.compiler.schema.scalar_blocks import CountedBlock
@@ -142,7 +143,7 @@ class InstanceSampler:
         if o is None:
             return None
         n_names = o.shape.keys.n_names
-        allowed = list(self.walker.machine.allowed_keys(o))
+        allowed = list(bits(self.walker.machine.allowed_keys(o)))
         names = [c for c in allowed if c < n_names]
         if not names or (len(names) < len(allowed) and self._rng.random() > DECLARED):
             return None

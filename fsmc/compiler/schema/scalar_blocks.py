@@ -19,8 +19,8 @@ from fsmc.compiler.schema.atoms import FALSE_LITERAL, NULL, NUMBER, STRING, TRUE
 from fsmc.compiler.schema.counted import BLOCK, CountedString
 from fsmc.compiler.schema.formula import TRUE, Formulas
 from fsmc.compiler.schema.json_text import escape_json, json_spelling
-from fsmc.compiler.schema.key_machine import key_machine
 from fsmc.compiler.schema.key_space import KeySpace
+from fsmc.compiler.schema.key_trie import KeyNode, KeyTrie
 from fsmc.compiler.schema.numbers import number_component
 from fsmc.compiler.schema.outcome_dfa import OutcomeDFA
 from fsmc.compiler.schema.outcomes import Outcomes
@@ -40,7 +40,8 @@ class ScalarBlocks:
     def __init__(self, rsm: LazyRSM, table: Formulas, outcomes: Outcomes) -> None:
         self.rsm, self.table, self.outcomes = rsm, table, outcomes
         self._values: dict[tuple[str, int, tuple[int, ...]], dict[int, int]] = {}
-        self._keys: dict[tuple[KeySpace, int, frozenset[str]], int] = {}
+        self._tries: dict[KeySpace, KeyTrie] = {}
+        self._undeclared: dict[tuple[KeyTrie, int], int] = {}
 
     def value(self, type_: str, must: int, watches: tuple[int, ...]) -> dict[int, int]:
         """First byte → state after it, of the values of a scalar type of which ``must`` holds; exits with the outcome."""
@@ -65,12 +66,42 @@ class ScalarBlocks:
         return (type_, payload) if common and not watches else None
 
     def key(self, keys: KeySpace, allowed: int, seen: frozenset[str]) -> int:
-        """The state after a key's opening quote; exits with the class of the key. See `key_machine`."""
-        key = (keys, allowed, seen)
-        known = self._keys.get(key)
+        """The state after a key's opening quote; exits with the class of the key. See `KeyTrie.root`."""
+        trie = self._tries.get(keys)
+        if trie is None:
+            trie = self._tries[keys] = KeyTrie(keys)
+        return self.rsm.new_state(trie.root(allowed, seen))
+
+    def build_key(self, state: int, node: KeyNode) -> None:
+        """Make the row of a state in a key."""
+        trie, rsm = node.trie, self.rsm
+        if node.base:
+            dfa, offset = trie.undeclared(node.others).dfa, self._undeclared_keys(trie, node.others)
+            row = dfa.delta[node.base]
+            byte_class, codes = dfa.byte_class.copy(), np.where(row > 0, row + offset, 0).tolist()
+        else:
+            byte_class, codes = np.zeros(256, np.uint8), [0]
+        ends = trie.ends(node)
+        targets = {byte: self._key_state(child) for byte, child in trie.children(node).items()}
+        targets[ord('"')] = 0 if ends is None else rsm.exit(ends)
+        byte_class[list(targets)] = len(codes) + np.arange(len(targets))
+        rsm.set_row(state, rsm.class_map(byte_class), np.array([*codes, *targets.values()], np.int32))
+
+    def _key_state(self, node: KeyNode | None) -> int:
+        if node is None:
+            return 0
+        if node.high or node.seen:
+            return self.rsm.new_state(node)
+        return self._undeclared_keys(node.trie, node.others) + node.base
+
+    def _undeclared_keys(self, trie: KeyTrie, others: int) -> int:
+        """What to add to a state of the machine of undeclared keys, which is built whole."""
+        key = (trie, others)
+        known = self._undeclared.get(key)
         if known is None:
-            dfa = key_machine(keys, allowed, seen)
-            known = self._keys[key] = self._quoted(dfa, [self.rsm.exit(c) for c in range(keys.n_classes)])
+            dfa, n = trie.undeclared(others).dfa, trie.keys.n_names
+            start = self._quoted(dfa, [self.rsm.exit(n + i) for i in range(len(dfa.vectors))])
+            known = self._undeclared[key] = start - dfa.start
         return known
 
     def white_space(self, at_most: int) -> int:

@@ -95,6 +95,8 @@ def _cube_satisfiable(cube: Cube, table: Formulas) -> bool:
         if high is None or high >= 1:
             return True  # more strings of one character than any enumeration excludes
         return "" not in excluded
+    for payload in machines:
+        atom_dfa(payload, table.clock)  # made under the clock, and kept
     if any(string_holds(formula, text, table) for text in _candidates(machines)):
         return True
     rest, low, high = split_length(formula, table)

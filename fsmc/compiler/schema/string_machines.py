@@ -9,13 +9,14 @@ from functools import lru_cache
 import numpy as np
 
 from fsmc.compiler.automata.algebra import all_text
-from fsmc.compiler.automata.determinize import MAX_STATES, determinize
+from fsmc.compiler.automata.determinize import determinize_ranges
 from fsmc.compiler.automata.dfa import DFA
-from fsmc.compiler.automata.minimize import minimize
+from fsmc.compiler.automata.minimize import minimize_ranges
 from fsmc.compiler.automata.nfa import thompson
 from fsmc.compiler.errors import LimitExceeded
 from fsmc.compiler.schema.atoms import Doubtful, Format, Length, Pattern, StrEnum
 from fsmc.compiler.schema.cases import as_mask
+from fsmc.compiler.schema.clock import Clock
 from fsmc.compiler.schema.formats import doubtful_dfa, format_dfa
 from fsmc.compiler.schema.formula import Formulas
 from fsmc.compiler.schema.joint import Sorter, values_by_atoms
@@ -32,14 +33,26 @@ def pattern_expr(source: str) -> Expr:
     return parse_regex(source, "ecma")
 
 
-@lru_cache(maxsize=4096)
-def pattern_dfa(source: str) -> DFA:
-    """The strings that contain a match of an ECMA-262 regex.
+_PATTERN_DFAS: dict[str, DFA] = {}
+_MAX_PATTERN_DFAS = 4096
+
+
+def pattern_dfa(source: str, clock: Clock | None = None) -> DFA:
+    """The strings that contain a match of an ECMA-262 regex; kept. ``clock`` says how large its machines may become, and for
+    how long they are built: LimitExceeded.
 
     >>> pattern_dfa("^a|b$").matches("a…".encode()), pattern_dfa("^a|b$").matches(b"ba")
     (True, False)
     """
-    return minimize(determinize(thompson(pattern_expr(source), max_states=MAX_STATES)))
+    known = _PATTERN_DFAS.get(source)
+    if known is None:
+        limits = (clock or Clock()).limits()
+        nfa = thompson(pattern_expr(source), max_states=limits.max_states)
+        known = minimize_ranges(determinize_ranges(nfa, limits)).to_dfa()
+        if len(_PATTERN_DFAS) >= _MAX_PATTERN_DFAS:
+            _PATTERN_DFAS.clear()
+        _PATTERN_DFAS[source] = known
+    return known
 
 
 @lru_cache(maxsize=256)
@@ -80,7 +93,7 @@ def string_sorters(atoms: Iterable[int], table: Formulas) -> list[Sorter]:
         if isinstance(payload, StrEnum):
             listed.append((atom, payload.values))
         else:
-            sorters.append(Sorter.of(atom, atom_dfa(payload)))
+            sorters.append(Sorter.of(atom, atom_dfa(payload, table.clock)))
     if listed:
         by_atoms = values_by_atoms(listed)
         kinds = {kind: i for i, kind in enumerate(dict.fromkeys(by_atoms.values()))}
@@ -89,10 +102,10 @@ def string_sorters(atoms: Iterable[int], table: Formulas) -> list[Sorter]:
     return sorters
 
 
-def atom_dfa(payload: object) -> DFA:
-    """The machine of a string atom (see atoms.py) that is no enumeration."""
+def atom_dfa(payload: object, clock: Clock | None = None) -> DFA:
+    """The machine of a string atom (see atoms.py) that is no enumeration. clock: see `pattern_dfa`."""
     if isinstance(payload, Pattern):
-        return pattern_dfa(payload.source)
+        return pattern_dfa(payload.source, clock)
     if isinstance(payload, Length):
         return length_dfa(payload.minimum, payload.maximum)
     if isinstance(payload, Doubtful):
@@ -121,7 +134,7 @@ def strings_that(formulas: Sequence[int], texts: Sequence[str], table: Formulas)
         if isinstance(payload, Length):
             high = math.inf if payload.maximum is None else payload.maximum
             return as_mask((i for i, text in enumerate(texts) if payload.minimum <= len(text) <= high), n)
-        dfa = atom_dfa(payload)
+        dfa = atom_dfa(payload, table.clock)
         return as_mask((i for i, text in enumerate(texts) if dfa.matches(text.encode("utf-8", "surrogatepass"))), n)
 
     memo: dict[int, int] = {}
