@@ -12,7 +12,7 @@ import pytest
 from fsmc.compiler.automata.algebra import all_text
 from fsmc.compiler.automata.minimize import minimize
 from fsmc.compiler.schema.atoms import NumEnum, Pattern, StrEnum
-from fsmc.compiler.schema.cases import as_bools, as_mask
+from fsmc.compiler.schema.bits import as_bools, as_mask
 from fsmc.compiler.schema.document import SchemaDocument
 from fsmc.compiler.schema.formula import FALSE, TRUE, Formulas
 from fsmc.compiler.schema.joint import joint_component

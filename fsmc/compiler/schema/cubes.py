@@ -29,8 +29,11 @@ class Facts:
         """These hold as well; False if that contradicts what is known (nothing is asked any more then)."""
         return True
 
-    def consequences(self, atoms: Iterable[int]) -> dict[int, int]:
-        """Atom → TRUE or FALSE, of those atoms that the literals assumed last decide."""
+    def watch(self, atoms: Iterable[int]) -> None:
+        """These are the atoms that `consequences` is to speak of."""
+
+    def consequences(self) -> dict[int, int]:
+        """Watched atom → TRUE or FALSE, of those that the literals assumed last decide; others may be among them."""
         return {}
 
     def cases(self, formula: int) -> Sequence[Case]:
@@ -55,8 +58,8 @@ def cubes(
     ...     def assume(self, literals):
     ...         self.known.update(literals)
     ...         return not self.known.get(a) or self.known.get(b, True)
-    ...     def consequences(self, atoms):
-    ...         return {b: TRUE} if b in atoms and self.known.get(a) else {}
+    ...     def consequences(self):
+    ...         return {b: TRUE} if self.known.get(a) else {}
     >>> formula = table.conj([table.disj([a, c]), table.disj([b, table.negate(c)])])
     >>> for cube in cubes(table, formula, Implies):
     ...     print({table.payload(atom): cube[atom] for atom in sorted(cube)})
@@ -124,12 +127,13 @@ def propagate(
     for i, part in parts.items():
         for atom in table.atoms(part):
             where.setdefault(atom, []).append(i)
+    facts.watch(where)
     while pending:
         cube.update(pending)
         if not facts.assume(pending):
             return FALSE, cube
-        values = {atom: TRUE if sign else FALSE for atom, sign in pending.items()}
-        values.update(facts.consequences(where.keys() - values.keys()))
+        values = facts.consequences()
+        values.update((atom, TRUE if sign else FALSE) for atom, sign in pending.items())
         pending = {}
         memo: dict[int, int] = {}
         for i in sorted({i for atom in values for i in where.pop(atom, ())} & parts.keys()):

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable
 
 from fsmc.compiler.errors import LimitExceeded
-from fsmc.compiler.schema.atoms import ARRAY, NUMBER, OBJECT, STRING, TYPES, Const
+from fsmc.compiler.schema.atoms import ARRAY, NUMBER, OBJECT, STRING, TYPES, All, Const, StrEnum
 from fsmc.compiler.schema.domains import Domains
 from fsmc.compiler.schema.formula import FALSE, TRUE, Formulas
 from fsmc.compiler.schema.keywords import Keywords
@@ -166,7 +166,7 @@ class Emptiness:
             elif type_ == NUMBER:
                 answer = number_satisfiable(formula, self.table)
             elif type_ == OBJECT:
-                answer = self.of_object(formula)
+                answer = self._holds_of_empty(formula) or self.of_object(formula)
             else:
                 assert type_ == ARRAY, "formulas of literals are constants"
                 answer = self.of_array(formula)
@@ -177,6 +177,19 @@ class Emptiness:
         if not answer:
             self._lowest = min(outer, leant_on)
         return answer
+
+    def _holds_of_empty(self, formula: int) -> bool:
+        """Whether ``{}`` surely satisfies an object formula: most require nothing, and their members need not be looked at.
+
+        Not where keys have patterns: that these are too large together is to be said now, not when a text gets there.
+        """
+        payload = self.table.payload
+        for atom in self.table.atoms(formula):
+            members = payload(atom)
+            if isinstance(members, All):
+                if not all(isinstance(payload(keys), StrEnum) for keys in self.table.atoms(members.keys)):
+                    return False
+        return self.table.cases(formula, lambda atom: isinstance(payload(atom), All), 1) == 1
 
 
 class _Deeper(Exception):

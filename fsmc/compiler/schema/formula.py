@@ -189,14 +189,11 @@ class Formulas:
 
     def atoms(self, formula: int) -> frozenset[int]:
         """All atoms in the formula."""
+        if self._nodes[formula][0] == ATOM:
+            return frozenset((formula,))  # not kept: of a large schema they would be half of all objects there are
         known = self._atoms.get(formula)
         if known is None:
-            kind = self._nodes[formula][0]
-            if kind == ATOM:
-                known = frozenset((formula,))
-            else:
-                known = frozenset().union(*map(self.atoms, self.arguments(formula)))
-            self._atoms[formula] = known
+            known = self._atoms[formula] = frozenset().union(*map(self.atoms, self.arguments(formula)))
         return known
 
     def conjuncts(self, formula: int) -> tuple[int, ...]:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from fsmc.compiler.automata.dfa import DFA
 from fsmc.compiler.automata.product import explore, joint_classes
-from fsmc.compiler.schema.cases import as_bools, as_mask, told_apart
+from fsmc.compiler.schema.bits import as_bools, as_mask, told_apart
 from fsmc.compiler.schema.formula import Formulas
 from fsmc.compiler.schema.outcome_dfa import OutcomeDFA, trimmed
 

@@ -9,12 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from fsmc.compiler.errors import LimitExceeded
 from fsmc.compiler.schema.atoms import StrEnum
-from fsmc.compiler.schema.cases import as_mask
-from fsmc.compiler.schema.formula import FALSE, TRUE, Formulas
+from fsmc.compiler.schema.bits import as_mask, bits
+from fsmc.compiler.schema.formula import ATOM, FALSE, TRUE, Formulas
 from fsmc.compiler.schema.outcome_dfa import OutcomeDFA
 from fsmc.compiler.schema.string_machines import strings_that
 from fsmc.compiler.schema.strings import string_component
+
+MAX_KEY_CLASSES = 1 << 14
+"""Of undeclared keys: n patterns make up to 2^n."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +30,7 @@ class KeySpace:
     """
 
     names: tuple[str, ...]
-    mask_of: dict[int, int]
+    mask_of: Masks
     others: OutcomeDFA | None
     sizes: tuple[int | None, ...]
 
@@ -55,6 +59,32 @@ class KeySpace:
         return (1 << self.n_classes) - (1 << self.n_names)
 
 
+class Masks(dict[int, int]):
+    """Key set → bit mask of its classes. Those of enumerations are made when asked for: of a hundred thousand names with a
+    bit each they would fill the memory."""
+
+    def __init__(self, names: tuple[str, ...], table: Formulas) -> None:
+        super().__init__()
+        self.table, self.index = table, {name: i for i, name in enumerate(names)}
+
+    def __missing__(self, keys: int) -> int:
+        listed = _listed(keys, self.table)
+        if listed is None:
+            raise KeyError(keys)
+        return as_mask((self.index[name] for name in listed), len(self.index))
+
+    def classes(self, keys: int) -> Iterable[int]:
+        """The classes in a key set, in order."""
+        listed = _listed(keys, self.table)
+        return bits(self[keys]) if listed is None else sorted(map(self.index.__getitem__, listed))
+
+
+def _listed(keys: int, table: Formulas) -> frozenset[str] | None:
+    """The names of a key set that is an enumeration, else None."""
+    payload = table.payload(keys) if table.kind(keys) == ATOM else None
+    return payload.values if isinstance(payload, StrEnum) else None
+
+
 def key_space(names: tuple[str, ...], key_sets: Iterable[int], table: Formulas) -> KeySpace:
     """The classes that ``key_sets`` and the declared names make of all keys. ``names`` must hold every enumerated key.
 
@@ -70,26 +100,29 @@ def key_space(names: tuple[str, ...], key_sets: Iterable[int], table: Formulas) 
     >>> keys.n_classes, keys.mask_of[pattern] == 1 << 0 | 1 << keys.class_of("in"), keys.class_of("x") != keys.class_of("in")
     (3, True, True)
     """
-    key_sets = sorted(set(key_sets))
     declared = frozenset(names)
     n = len(names)
-    mask_of = dict(zip((TRUE, FALSE, *key_sets), strings_that((TRUE, FALSE, *key_sets), names, table), strict=True))
+    sets = [keys for keys in sorted(set(key_sets)) if _listed(keys, table) is None]
+    mask_of = Masks(names, table)
+    mask_of.update(zip((TRUE, FALSE, *sets), strings_that((TRUE, FALSE, *sets), names, table), strict=True))
 
     def undeclared(atom: int) -> int:
-        payload = table.payload(atom)
-        return FALSE if isinstance(payload, StrEnum) else atom
+        return atom if _listed(atom, table) is None else FALSE
 
-    rest = {keys: table.substitute(keys, undeclared) for keys in key_sets}
+    rest = {keys: table.substitute(keys, undeclared) for keys in sets}
     watched = tuple(sorted({keys for keys in rest.values() if keys not in (TRUE, FALSE)}))
     if not watched:
-        for keys in key_sets:
+        for keys in sets:
             mask_of[keys] |= (rest[keys] == TRUE) << n
         return KeySpace(names, mask_of, None, (None,))
     outside = table.negate(table.atom(StrEnum(declared))) if declared else TRUE
     others = string_component(outside, watched, table)
     column = {keys: i for i, keys in enumerate(watched)}
     n_others = len(others.vectors)
-    for keys in key_sets:
+    if n_others > MAX_KEY_CLASSES:
+        hint = "too many of the patterns for keys overlap"
+        raise LimitExceeded("max_key_classes", MAX_KEY_CLASSES, n_others, hint)
+    for keys in sets:
         kept = rest[keys]
         if kept == TRUE:
             mask_of[keys] |= (1 << n_others) - 1 << n

@@ -14,7 +14,7 @@ from decimal import Context, Decimal
 from fractions import Fraction
 
 from fsmc.compiler.schema.atoms import AtLeast, Integer, MultipleOf, NumEnum
-from fsmc.compiler.schema.cases import as_mask, told_apart
+from fsmc.compiler.schema.bits import as_mask, told_apart
 from fsmc.compiler.schema.formula import AND, FALSE, OR, TRUE, Formulas
 from fsmc.compiler.schema.joint import joint_component
 from fsmc.compiler.schema.number_machines import (

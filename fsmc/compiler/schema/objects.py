@@ -9,17 +9,21 @@ all that the machine has to remember. What arrays have in common with this stand
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+import bisect
+from collections.abc import Hashable, Sequence
 
 from fsmc.compiler.schema.atoms import All, MinProps
-from fsmc.compiler.schema.bits import bits
+from fsmc.compiler.schema.bits import as_mask, bits
 from fsmc.compiler.schema.cubes import Cube, propagate
 from fsmc.compiler.schema.emptiness import Emptiness
 from fsmc.compiler.schema.exclusive import Exclusive
 from fsmc.compiler.schema.formula import AND, ATOM, FALSE, OR, TRUE, Formulas
 from fsmc.compiler.schema.key_space import KeySpace, enumerated_names, key_space
-from fsmc.compiler.schema.object_facts import ObjectFacts
+from fsmc.compiler.schema.object_facts import Limits, ObjectFacts
 from fsmc.compiler.schema.residual import Member, Shape
+
+MANY_CLASSES = 4096
+"""Masks of so many classes are made anew each time: a hundred thousand names with a bit each would fill the memory."""
 
 
 class ObjectShape(Shape):
@@ -65,6 +69,7 @@ class ObjectShape(Shape):
         self.declared_mask = (1 << self.keys.n_names) - 1
         self._counts = 1 << self.keys.n_classes  # in `touched`: members are counted; the value being written is judged
         self._this = self._counts << 1
+        self._mask: dict[int, int] = {}
         self._touched: dict[int, int] = {}
 
         static = [TRUE] * self.keys.n_classes
@@ -73,7 +78,7 @@ class ObjectShape(Shape):
             literal = table.literal(part)
             payload = payloads[literal[0]] if literal else None
             if literal and literal[1] and isinstance(payload, All):
-                for c in bits(self.mask(literal[0])):
+                for c in self.keys.mask_of.classes(payload.keys):
                     static[c] = table.conj((static[c], payload.value))
             elif literal and not literal[1] and isinstance(payload, All) and self._is_required(literal[0], payload):
                 required |= self.mask(literal[0])
@@ -93,9 +98,14 @@ class ObjectShape(Shape):
 
     def mask(self, atom: int) -> int:
         """The classes of keys that an `All` atom speaks of."""
-        payload = self.table.payload(atom)
-        assert isinstance(payload, All)
-        return self.keys.mask_of[payload.keys]
+        known = self._mask.get(atom)
+        if known is None:
+            payload = self.table.payload(atom)
+            assert isinstance(payload, All)
+            known = self.keys.mask_of[payload.keys]
+            if self.keys.n_classes <= MANY_CLASSES:
+                self._mask[atom] = known
+        return known
 
     def touched(self, formula: int) -> int:
         """The classes that a formula speaks of, with a bit more each if members are counted and if it speaks of the value
@@ -170,7 +180,8 @@ class ObjectShape(Shape):
     def live(self) -> int:
         """Classes of which a member can have a value at all."""
         if self._live is None:
-            live = sum(1 << c for c, value in enumerate(self.static) if self.emptiness.satisfiable(value))
+            found = (c for c, value in enumerate(self.static) if self.emptiness.satisfiable(value))
+            live = as_mask(found, self.keys.n_classes)
             if self.emptiness.leaning:
                 return live
             self._live = live
@@ -190,10 +201,12 @@ class ObjectShape(Shape):
         key = (formula, self.context(formula, place))
         known = self._normal.get(key)
         if known is None:
-            available = self.available(place)
-            known = self._normal[key] = self.table.substitute(
-                formula, lambda atom: self._settled(atom, available, place)
-            )
+            if self.table.kind(formula) == AND:  # most parts have been met before
+                known = self.table.conj(self.normal(part, place) for part in self.table.arguments(formula))
+            else:
+                available = self.available(place)
+                known = self.table.substitute(formula, lambda atom: self._settled(atom, available, place))
+            self._normal[key] = known
         return known
 
     def _settled(self, atom: int, available: int, place: int) -> int:
@@ -221,6 +234,35 @@ class ObjectShape(Shape):
         """Whether there is such an object at all."""
         return all(self.emptiness.satisfiable(self.static[c]) for c in bits(self.required)) and super().satisfiable()
 
+    def easier(self, component: int, place: int) -> int:
+        """See `Shape`: no more members come than have to, of those that can be told apart from the others."""
+        touched = self.touched(component)
+        if touched & self._counts:
+            return TRUE if not self.missing(place) and self.closed(component) else component
+        available = self.available(place)
+        masks = {
+            atom: self.mask(atom) & available
+            for atom in self.table.atoms(component)
+            if self.touched(atom) != self._this
+        }
+        absent, before = touched & ~(self.missing(place) | self._wanted(component, place) | self._this), -1
+        while absent != before:
+            before = absent
+            for mask in masks.values():
+                if mask & ~absent:
+                    absent &= ~mask
+        return self.table.substitute(component, lambda atom: TRUE if not masks.get(atom, ~absent) & ~absent else atom)
+
+    def _wanted(self, residual: int, place: int) -> int:
+        """The names that have to come because one of the parts that have to hold says so."""
+        wanted = 0
+        for part in self.table.conjuncts(residual):
+            literal = self.table.literal(part)
+            if literal and not literal[1] and isinstance(self.table.payload(literal[0]), All):
+                mask = self.mask(literal[0]) & self.available(place)
+                wanted |= mask if self.is_declared_name(mask) else 0
+        return wanted
+
     def facts(self, place: int, static: int = TRUE, found: Sequence[frozenset[int]] = ()) -> ObjectFacts:
         """See `Shape`."""
         return ObjectFacts(self, place, static, found)
@@ -229,18 +271,25 @@ class ObjectShape(Shape):
         """See `Shape`: parts that have a class in common belong together, and where members are counted all do."""
         known = self._components.get(formula)
         if known is None:
-            groups: list[tuple[int, list[int]]] = []
+            parts = self.table.conjuncts(formula)
             counted = self.touched(formula) & self._counts
-            for part in self.table.conjuncts(formula):
-                mask, parts, apart = self.touched(part) | counted, [part], []
-                for group in groups:
-                    if group[0] & mask:
-                        mask |= group[0]
-                        parts += group[1]
-                    else:
-                        apart.append(group)
-                groups = [*apart, (mask, parts)]
-            known = tuple((self.table.conj(parts), bool(mask & self._this)) for mask, parts in groups)
+            owner: dict[int, int] = {}  # class → a part that speaks of it
+            leader = list(range(len(parts)))
+
+            def root(i: int) -> int:
+                while leader[i] != i:
+                    leader[i] = leader[leader[i]]
+                    i = leader[i]
+                return i
+
+            for i, part in enumerate(parts):
+                for c in bits(self.touched(part) | counted):
+                    leader[root(owner.setdefault(c, i))] = root(i)
+            groups: dict[int, list[int]] = {}
+            for i, part in enumerate(parts):
+                groups.setdefault(root(i), []).append(part)
+            found = map(self.table.conj, groups.values())
+            known = tuple((part, bool(self.touched(part) & self._this)) for part in found)
             self._components[formula] = known
         return known
 
@@ -260,7 +309,10 @@ class ObjectShape(Shape):
         rest = self.available(self.after(place, c))
         key = (formula, rest & touched, c)
         known = self._derived.get(key)
-        if known is None:
+        if known is None and self.table.kind(formula) == AND:
+            parts = (self.derivative(part, place, c) for part in self.table.arguments(formula))
+            known = self._derived[key] = self.table.conj(parts)
+        elif known is None:
 
             def value_of(atom: int) -> int:
                 payload = self.table.payload(atom)
@@ -276,61 +328,78 @@ class ObjectShape(Shape):
         return known
 
     def asked_of(self, residual: int, place: int, c: int) -> int:
-        """The strongest value formula for a next member of class ``c`` that leaves the rest possible; FALSE if none."""
+        """The strongest value formula for a next member of class ``c`` that leaves the rest possible; FALSE if none.
+
+        What the residual asks of members of other classes has to be possible (see `allowed`).
+        """
         static = self.static[c]
-        if residual in (TRUE, FALSE) or not self.emptiness.satisfiable(static):
-            return FALSE if residual == FALSE or not self.emptiness.satisfiable(static) else static
+        if residual == FALSE or not self.emptiness.satisfiable(static):
+            return FALSE
+        spoken = 1 << c | self._counts
+        part = self.table.conj(p for p, _ in self.components_of(residual) if self.touched(p) & spoken)
+        if part == TRUE:
+            return static
         after = self.after(place, c)
-        key = (residual, self.context(residual, after), c)
+        key = (part, self.context(part, after), c)
         known = self._asked.get(key)
         if known is None:
-            derivative = self.normal(self.derivative(residual, place, c), after)
+            derivative = self.normal(self.derivative(part, place, c), after)
             known = self._asked[key] = self.strongest(derivative, static, after)
         return known
 
     def allowed(self, residual: int, place: int) -> int:
-        """The classes that may come next, as a mask; in schema order none past a required name, and undeclared ones last.
-
-        Of members that the residual does not speak of, one is as good as another, up to the next that it does speak of.
-        """
+        """The classes that may come next, as a mask; in schema order none past a required name, and undeclared ones last."""
         if residual == TRUE:
             return self._next(self.required, place) & self.live
         key = (residual, place)
         known = self._allowed.get(key)
         if known is None:
-            wanted = self.required
-            for part in self.table.conjuncts(residual):
-                literal = self.table.literal(part)
-                if literal and not literal[1] and isinstance(self.table.payload(literal[0]), All):
-                    mask = self.mask(literal[0]) & self.available(place)
-                    wanted |= mask if self.is_declared_name(mask) else 0
-            candidates = self._next(wanted, place) & self.live
-            touched = candidates if (spoken := self.touched(residual)) & self._counts else candidates & spoken
-            if self.any_order:
-                asked, known = touched, candidates & ~touched
-            else:
-                asked, known = (
-                    candidates & self.keys.others_mask,
-                    self._allowed_in_order(residual, place, candidates, touched),
-                )
-            for c in bits(asked):
-                if self.emptiness.satisfiable(self.asked_of(residual, place, c)):
-                    known |= 1 << c
+            candidates = self._next(self.required | self._wanted(residual, place), place) & self.live
+            declared = candidates & self.declared_mask
+            allowed = self._allowed_anywhere if self.any_order else self._allowed_in_order
+            known, others_too = allowed(residual, place, declared)
+            if others_too:
+                known |= self._each(residual, place, candidates & self.keys.others_mask)
             self._allowed[key] = known
         return known
 
-    def _allowed_in_order(self, residual: int, place: int, candidates: int, touched: int) -> int:
-        """`allowed` among declared names in schema order: once there is no way to go on, there is none from a later place."""
-        n, found, before = self.keys.n_names, 0, place
-        for c in (*bits(touched & self.declared_mask), n):
-            if not self.feasible(self.normal(residual, before), before):
-                break
-            found |= candidates & self.available(before) & ((1 << c) - 1) & ~touched
-            if c < n:
-                if self.emptiness.satisfiable(self.asked_of(residual, place, c)):
-                    found |= 1 << c
-                before = c + 1
-        return found
+    def _each(self, residual: int, place: int, candidates: int) -> int:
+        satisfiable = self.emptiness.satisfiable
+        return sum(1 << c for c in bits(candidates) if satisfiable(self.asked_of(residual, place, c)))
+
+    def _allowed_anywhere(self, residual: int, place: int, candidates: int) -> tuple[int, bool]:
+        """`allowed` among declared names in any order, and whether undeclared ones may be."""
+        touched = self.touched(residual)
+        alike = candidates & ~touched
+        found = self._each(residual, place, candidates & touched)
+        if not touched & self._counts:
+            return found | alike, True
+        for kind in (alike & self.required, alike & ~self.required):  # each as good as another, if it only counts
+            if self._each(residual, place, kind & -kind):
+                found |= kind
+        return found, True
+
+    def _allowed_in_order(self, residual: int, place: int, candidates: int) -> tuple[int, bool]:
+        """`allowed` among declared names in schema order, and whether undeclared ones may be: once there is no way to go on, there
+        is none from a later place."""
+        touched = self.touched(residual)
+        if touched & self._counts:
+            alike = list(bits(candidates & ~touched & ~self.required))
+            end = bisect.bisect_left(alike, True, key=lambda c: not self._each(residual, place, 1 << c))
+            found = self._each(residual, place, candidates & (touched | self.required))
+            return found | as_mask(alike[:end], self.keys.n_classes), True
+        parts: dict[int, list[int]] = {}
+        for part, _ in self.components_of(residual):
+            for c in bits(self.touched(part) & candidates):
+                parts.setdefault(c, []).append(part)
+        found, rest = 0, candidates
+        for c in bits(touched & candidates):
+            passed = (1 << c) - 1
+            found |= rest & passed | self._each(residual, place, 1 << c)
+            rest &= ~passed & ~(1 << c)
+            if not all(self.feasible(self.normal(part, c + 1), c + 1) for part in parts[c]):
+                return found, False
+        return found | rest, True
 
     def _next(self, wanted: int, place: int) -> int:
         """Classes that may come next as far as the order goes, where the names ``wanted`` have to come."""
@@ -346,7 +415,7 @@ class ObjectShape(Shape):
         """See `Shape`: what declared names must have is put together, then a member is searched for each other wish."""
         table, satisfiable = self.table, self.emptiness.satisfiable
         available, n = self.available(place), self.keys.n_names
-        limits: dict[int, list[int]] = {}
+        limits = Limits(table, self.static)
         wanted: list[tuple[int, int]] = []
         least, most = 0, None
         for atom, sign in cube.items():
@@ -359,16 +428,13 @@ class ObjectShape(Shape):
             elif isinstance(payload, All):
                 mask = self.mask(atom) & available
                 if sign:
-                    for c in bits(mask):
-                        limits.setdefault(c, []).append(payload.value)
+                    limits.add(mask, payload.value)
                 else:
                     wanted.append((mask, table.negate(payload.value)))
 
-        def value(c: int) -> int:
-            return table.conj((self.static[c], *limits.get(c, ())))
-
+        value = limits.of
         missing = self.missing(place)  # of which every one can have a value, if nothing limits it (see `satisfiable`)
-        members = {c: value(c) for c in limits if missing >> c & 1}
+        members = {c: value(c) for c in bits(limits.classes & missing)}
         several = []
         for mask, what in wanted:
             if self.is_declared_name(mask):
@@ -390,9 +456,7 @@ class ObjectShape(Shape):
                 if least <= number(members, extra):
                     return True
                 free = available & ~missing & ~sum(1 << c for c in members)
-                return (most is None or least <= most) and self._room(
-                    free, least - number(members, extra), set(limits), value
-                )
+                return (most is None or least <= most) and self._room(free, least - number(members, extra), limits)
             mask, what = several[i]
             for c in bits(mask & ((1 << n) - 1)):
                 together = table.conj((members.get(c, value(c)), what))
@@ -413,23 +477,23 @@ class ObjectShape(Shape):
 
         return place_rest(0, members, ())
 
-    def _room(self, free: int, wanted: int, limited: set[int], value: Callable[[int], int]) -> bool:
-        """Whether so many members can come of the classes ``free``. limited: those that have less than their static values.
+    def _room(self, free: int, wanted: int, limits: Limits) -> bool:
+        """Whether so many members can come of the classes ``free``.
 
         Keys of a finite class that are there already may be counted twice; `SchemaMachine` sees it when the class is used up.
         """
         n, satisfiable = self.keys.n_names, self.emptiness.satisfiable
         declared = free & self.declared_mask
         if self._live is not None:
-            unlimited = declared & ~sum(1 << c for c in limited)
+            unlimited = declared & ~limits.classes
             wanted -= (unlimited & self._live).bit_count()
             declared &= ~unlimited
         for c in bits(declared):
             if wanted <= 0:
                 return True
-            wanted -= satisfiable(value(c))
+            wanted -= satisfiable(limits.of(c))
         for c in bits(free & self.keys.others_mask):
-            if satisfiable(value(c)):
+            if satisfiable(limits.of(c)):
                 size = self.keys.sizes[c - n]
                 if size is None:
                     return True

@@ -70,6 +70,10 @@ class Shape(ABC):
         """Of the place, all that matters to a component."""
         return place
 
+    def easier(self, component: int, place: int) -> int:
+        """A formula that implies the component, to be tried first."""
+        return component
+
     def at_start(self) -> tuple[int, tuple[int, ...]]:
         """(residual, watches) before anything is written."""
         return self.normal(self.residual, 0), tuple(self.normal(watch, 0) for watch in self.watches)
@@ -108,8 +112,11 @@ class Shape(ABC):
         key = (component, self.context(component, place))
         known = self._feasible.get(key)
         if known is None:
-            ways = cubes(self.table, component, lambda: self.facts(place))
-            known = any(self._possible(cube, place) for cube in ways)
+            easier = self.easier(component, place)
+            known = easier not in (FALSE, component) and self.feasible(easier, place)
+            if not known:
+                ways = cubes(self.table, component, lambda: self.facts(place))
+                known = any(self._possible(cube, place) for cube in ways)
             if known or not self.emptiness.leaning:
                 self._feasible[key] = known
         return known
@@ -165,6 +172,8 @@ class Shape(ABC):
 
     def _asked_in_all(self, formula: int, static: int, place: int) -> int:
         """`strongest` apart from ``static``: what each way to make the formula true asks of the value."""
+        if not any(isinstance(self.table.payload(atom), Member) for atom in self.table.atoms(formula)):
+            return TRUE if self.feasible(formula, place) else FALSE
         found: list[frozenset[int]] = []
         for cube in cubes(self.table, formula, lambda: self.facts(place, static, found)):
             if self._possible(cube, place):
@@ -220,6 +229,7 @@ class ValueFacts(Facts):
         self._value, self._found = static, found
         self._here: frozenset[int] = frozenset()
         self._news = False
+        self._judging: list[tuple[int, Member]] = []
 
     def assume(self, literals: Cube) -> bool:
         """See `Facts`."""
@@ -237,15 +247,16 @@ class ValueFacts(Facts):
         self._value = table.conj((self._value, *here))
         return self.emptiness.satisfiable(self._value)
 
-    def consequences(self, atoms: Iterable[int]) -> dict[int, int]:
+    def watch(self, atoms: Iterable[int]) -> None:
         """See `Facts`."""
-        if not self._news:
-            return {}
-        table, surely_empty = self.table, self.emptiness.surely_empty
-        decided = {}
-        for atom in atoms:
-            payload = table.payload(atom)
-            if isinstance(payload, Member):
+        self._judging = [(atom, p) for atom in atoms if isinstance(p := self.table.payload(atom), Member)]
+
+    def consequences(self) -> dict[int, int]:
+        """See `Facts`."""
+        decided: dict[int, int] = {}
+        if self._news:
+            table, surely_empty = self.table, self.emptiness.surely_empty
+            for atom, payload in self._judging:
                 if surely_empty(table.conj((self._value, table.negate(payload.value)))):
                     decided[atom] = TRUE
                 elif surely_empty(table.conj((self._value, payload.value))):

@@ -15,7 +15,7 @@ from fsmc.compiler.automata.minimize import minimize_ranges
 from fsmc.compiler.automata.nfa import thompson
 from fsmc.compiler.errors import LimitExceeded
 from fsmc.compiler.schema.atoms import Doubtful, Format, Length, Pattern, StrEnum
-from fsmc.compiler.schema.cases import as_mask
+from fsmc.compiler.schema.bits import as_mask
 from fsmc.compiler.schema.clock import Clock
 from fsmc.compiler.schema.formats import doubtful_dfa, format_dfa
 from fsmc.compiler.schema.formula import Formulas

@@ -14,7 +14,7 @@ from functools import lru_cache
 from fsmc.compiler.automata.algebra import all_text
 from fsmc.compiler.errors import UnsupportedSchemaError
 from fsmc.compiler.schema.atoms import Format, Length
-from fsmc.compiler.schema.cases import told_apart
+from fsmc.compiler.schema.bits import told_apart
 from fsmc.compiler.schema.conditions import merge_enumerations
 from fsmc.compiler.schema.formats import format_dfa
 from fsmc.compiler.schema.formula import ATOM, TRUE, Formulas
