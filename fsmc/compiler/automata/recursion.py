@@ -27,11 +27,21 @@ class Configuration(NamedTuple):
 class Block(NamedTuple):
     """A component that calls nothing and was added as a whole: its first state, and its name.
 
-    Blocks with the same name, in whichever machine, have the same states and outcomes in the same order; None says nothing.
+    Blocks with the same name, in whichever machine, have the same states in the same order, and outcomes that are the same but
+    for what ``shift`` adds; None says nothing.
     """
 
     first: int
     name: Hashable
+    shift: int = 0
+
+
+class Like(NamedTuple):
+    """Adjacent states from ``first`` on, each of which reads the same bytes as ``states[i]``, a state of a block, but for
+    exits with other outcomes, or none, after some texts. 0: it is like none."""
+
+    first: int
+    states: npt.NDArray[np.int32]
 
 
 class RecursiveMachine(ABC):
@@ -85,8 +95,8 @@ class RecursiveMachine(ABC):
         """Whether the state's row is there."""
         return True
 
-    def block_of(self, state: int) -> Block | None:
-        """The block that a state is in, where what may be read does not depend on the caller until it exits."""
+    def block_of(self, state: int) -> Block | Like | None:
+        """What is known of the states around this one, if what may be read there does not depend on the caller until it exits."""
         return None
 
     def build(self, frame: int, number: int) -> None:

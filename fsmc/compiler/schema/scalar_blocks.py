@@ -19,6 +19,7 @@ from fsmc.compiler.schema.atoms import FALSE_LITERAL, NULL, NUMBER, STRING, TRUE
 from fsmc.compiler.schema.counted import BLOCK, CountedString
 from fsmc.compiler.schema.formula import TRUE, Formulas
 from fsmc.compiler.schema.json_text import escape_json, json_spelling
+from fsmc.compiler.schema.key_rows import MAX_NODES, KeyRows
 from fsmc.compiler.schema.key_space import KeySpace
 from fsmc.compiler.schema.key_trie import KeyNode, KeyTrie
 from fsmc.compiler.schema.numbers import number_component
@@ -42,6 +43,7 @@ class ScalarBlocks:
         self._values: dict[tuple[str, int, tuple[int, ...]], dict[int, int]] = {}
         self._tries: dict[KeySpace, KeyTrie] = {}
         self._undeclared: dict[tuple[KeyTrie, int], int] = {}
+        self._rows: dict[tuple[KeyTrie, int], KeyRows] = {}
 
     def value(self, type_: str, must: int, watches: tuple[int, ...]) -> dict[int, int]:
         """First byte → state after it, of the values of a scalar type of which ``must`` holds; exits with the outcome."""
@@ -70,7 +72,25 @@ class ScalarBlocks:
         trie = self._tries.get(keys)
         if trie is None:
             trie = self._tries[keys] = KeyTrie(keys)
-        return self.rsm.new_state(trie.root(allowed, seen))
+        if seen or trie.n_bytes > MAX_NODES:
+            return self.rsm.new_state(trie.root(allowed, seen))
+        return self._key_rows(trie, allowed >> keys.n_names).root(trie.in_order(allowed))
+
+    def _key_rows(self, trie: KeyTrie, others: int) -> KeyRows:
+        key = (trie, others)
+        known = self._rows.get(key)
+        if known is None:
+            names, exit_ = trie.names, self.rsm.exit
+            exits = np.array([exit_(c) for c in trie.classes.tolist()], np.int32)
+            if others:
+                dfa, n = trie.undeclared(others).dfa, trie.keys.n_names
+                of_outcome = np.array([*(exit_(n + i) for i in range(len(dfa.vectors))), 0], np.int32)
+                offset = self._undeclared_keys(trie, others)
+                known = KeyRows(self.rsm, names, exits, dfa, offset, of_outcome[dfa.outcome])
+            else:
+                known = KeyRows(self.rsm, names, exits, None, 0, np.zeros(1, np.int32))
+            self._rows[key] = known
+        return known
 
     def build_key(self, state: int, node: KeyNode) -> None:
         """Make the row of a state in a key."""
@@ -83,7 +103,8 @@ class ScalarBlocks:
             byte_class, codes = np.zeros(256, np.uint8), [0]
         ends = trie.ends(node)
         targets = {byte: self._key_state(child) for byte, child in trie.children(node).items()}
-        targets[ord('"')] = 0 if ends is None else rsm.exit(ends)
+        if ends is not None:
+            targets[ord('"')] = rsm.exit(ends)
         byte_class[list(targets)] = len(codes) + np.arange(len(targets))
         rsm.set_row(state, rsm.class_map(byte_class), np.array([*codes, *targets.values()], np.int32))
 
@@ -100,7 +121,8 @@ class ScalarBlocks:
         known = self._undeclared.get(key)
         if known is None:
             dfa, n = trie.undeclared(others).dfa, trie.keys.n_names
-            start = self._quoted(dfa, [self.rsm.exit(n + i) for i in range(len(dfa.vectors))])
+            name = "key" if trie.keys.others is None else None
+            start = self._quoted(dfa, [self.rsm.exit(n + i) for i in range(len(dfa.vectors))], name, shift=n)
             known = self._undeclared[key] = start - dfa.start
         return known
 
@@ -124,12 +146,12 @@ class ScalarBlocks:
     def _exits(self, dfa: OutcomeDFA) -> list[int]:
         return [self.rsm.exit(self.outcomes.number(vector)) for vector in dfa.vectors]
 
-    def _quoted(self, dfa: OutcomeDFA, exits: list[int], name: Hashable = None) -> int:
+    def _quoted(self, dfa: OutcomeDFA, exits: list[int], name: Hashable = None, shift: int = 0) -> int:
         """Add a machine over the text between quotes; its closing quote stands for ``exits[outcome of the state]``."""
         byte_class, delta = _own_class(dfa, b'"')
         ends = dfa.outcome >= 0
         delta[ends, byte_class[ord('"')]] = np.array(exits, np.int32)[dfa.outcome[ends]]
-        return self.rsm.add_block(byte_class, delta, np.full(len(delta), -1, np.int32), name) + dfa.start
+        return self.rsm.add_block(byte_class, delta, np.full(len(delta), -1, np.int32), name, shift) + dfa.start
 
     def _number(self, dfa: OutcomeDFA, name: Hashable) -> dict[int, int]:
         """Add a machine over a number's text, which ends only where something else begins, or the whole text ends."""

@@ -11,12 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from fsmc.compiler.automata.dfa import Array
-from fsmc.compiler.automata.recursion import RecursiveMachine
+from fsmc.compiler.automata.recursion import Block, Like, RecursiveMachine
 from fsmc.compiler.tokens.mask_rows import max_packed_ids
 from fsmc.compiler.tokens.mask_walk import (
     Scratch,
     borrow_scratch,
     ids_in,
+    other_exits,
     return_scratch,
     walk_block,
     walk_configuration,
@@ -67,7 +68,9 @@ class LazyMasks:
         self.max_cache_bytes = max_cache_bytes
         self._nothing = np.zeros(len(trie.all_tokens), np.int32)
         self._asked: dict[int | tuple[int, int], Row] = {}  # by the state if the row depends on nothing else
-        self._rows: dict[tuple[int, int, tuple[int, ...]], Row] = {}  # by state, number of frames looked at, these frames
+        self._rows: dict[
+            tuple[int, int, tuple[int, ...]], Row
+        ] = {}  # by state, number of frames looked at, these frames
         self._depths: dict[int, tuple[int, ...]] = {}  # how many frames the rows of a state depend on
         self._blocks: dict[int, BlockRow | None] = {}
         self._nbytes = 0
@@ -141,9 +144,7 @@ class LazyMasks:
         scratch = borrow_scratch(self.trie)
         block = self._block_row(state, scratch)
         if block is None:
-            depth, n_ranges, n_tokens = walk_configuration(
-                self.machine, self.stacks, self.trie, state, stack, scratch
-            )
+            depth, n_ranges, n_tokens = walk_configuration(self.machine, self.stacks, self.trie, state, stack, scratch)
             row = self._pack(scratch, n_ranges, n_tokens)
         else:
             (base, ids), exits = block
@@ -171,20 +172,37 @@ class LazyMasks:
         """What does not depend on the caller, for a state of a block for which it is worth to know that apart."""
         if state in self._blocks:
             return self._blocks[state]
-        found = None
-        block = self.machine.block_of(state)
-        if block is not None:
-            first, name = block
-            rows = _shared_rows(self.trie) if name is not None else {}
-            key = (name, state - first)
-            found = rows.get(key)
-            if found is None and (name is not None or self.machine.tables.loops[state]):
-                n_ranges, n_tokens, exits = walk_block(self.machine, self.trie, state, scratch)
-                if exits is not None:
-                    found = BlockRow(self._pack(scratch, n_ranges, n_tokens), exits)
-                    if len(rows) < _MAX_SHARED:
-                        rows[key] = found
+        block, found = self.machine.block_of(state), None
+        if type(block) is Block:
+            found = self._row_in(block, state, scratch)
+        elif type(block) is Like:
+            like = int(block.states[state - block.first])
+            row = self._block_row(like, scratch) if like else None
+            if row is not None:
+                exits = other_exits(self.machine, self.trie, state, like, row.exits, scratch)
+                found = BlockRow(row.inside, exits)
         self._blocks[state] = found
+        return found
+
+    def _row_in(self, block: Block, state: int, scratch: Scratch) -> BlockRow | None:
+        """The same for a block that was added as a whole; None where the machine stays in no state of it for long."""
+        rows = _shared_rows(self.trie) if block.name is not None else {}
+        key = (block.name, state - block.first)
+        found = rows.get(key)
+        if found is None:
+            if block.name is None and not self.machine.tables.loops[state]:
+                return None
+            n_ranges, n_tokens, exits = walk_block(self.machine, self.trie, state, scratch)
+            if exits is None:
+                return None
+            exits[:, 2] -= block.shift
+            found = BlockRow(self._pack(scratch, n_ranges, n_tokens), exits)
+            if len(rows) < _MAX_SHARED:
+                rows[key] = found
+        if block.shift:
+            exits = found.exits.copy()
+            exits[:, 2] += block.shift
+            found = BlockRow(found.inside, exits)
         return found
 
 

@@ -111,6 +111,20 @@ def walk_block(
     return n_ranges, count_tokens(scratch.ranges, n_ranges), exits
 
 
+def other_exits(
+    machine: RecursiveMachine, trie: TokenTrie, state: int, like: int, exits: npt.NDArray[np.int32], scratch: Scratch
+) -> npt.NDArray[np.int32]:
+    """The exits of a state that is `Like` another, given those of the other."""
+    tables = machine.tables
+    scratch.path[0, :2] = state, like
+    out = np.empty_like(exits)
+    n = _replace_exits(
+        tables.edges, tables.states, tables.class_maps, tables.actions, trie.byte, trie.depth, trie.end,
+        scratch.path, exits, out,
+    )  # fmt: skip
+    return out[:n]
+
+
 def count_tokens(ranges: npt.NDArray[np.int32], n_ranges: int) -> int:
     """How many tokens are in the first ``n_ranges`` ranges."""
     used = ranges[:n_ranges]
@@ -258,6 +272,41 @@ def _walk_block(
         path[d, 0] = q
         node = below if stays else node + 1
     return DONE, n_ranges, n_exits
+
+
+@kernel
+def _replace_exits(
+    edges: Array, states: Array, class_maps: Array, actions: Array, byte: Array, depth: Array, end: Array,
+    path: Array, exits: Array, out: Array,
+) -> int:  # fmt: skip
+    """Walk a state and one that it is `Like` side by side, as long as they are apart, and correct the exits met there."""
+    n = i = 0
+    node = 0
+    while node < len(byte):
+        d = np.int64(depth[node])
+        q, p = path[d - 1, 0], path[d - 1, 1]
+        q = edges[states[q, 0] + class_maps[states[q, 1] + byte[node]]]
+        p = edges[states[p, 0] + class_maps[states[p, 1] + byte[node]]]
+        if q > 0 and q != p:
+            path[d, 0], path[d, 1] = q, p
+            node += 1
+            continue
+        if q != p:
+            while i < len(exits) and exits[i, 0] < node:
+                out[n, 0], out[n, 1], out[n, 2] = exits[i, 0], exits[i, 1], exits[i, 2]
+                n += 1
+                i += 1
+            if i < len(exits) and exits[i, 0] == node:
+                i += 1
+            if q < 0:
+                out[n, 0], out[n, 1], out[n, 2] = node, actions[-1 - q, 0], actions[-1 - q, 1]
+                n += 1
+        node = np.int64(end[node])
+    while i < len(exits):
+        out[n, 0], out[n, 1], out[n, 2] = exits[i, 0], exits[i, 1], exits[i, 2]
+        n += 1
+        i += 1
+    return n
 
 
 @kernel
