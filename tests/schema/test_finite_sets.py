@@ -165,3 +165,18 @@ def test_masks_of_cases() -> None:
     for n in (1, 7, 8, 100):
         held = np.random.default_rng(n).random(n) < 0.4
         assert (as_bools(as_mask(np.flatnonzero(held).tolist(), n), n) == held).all()
+
+
+def test_a_long_list_of_excluded_strings_beside_a_length() -> None:
+    """Not one state for each of the list's and each count."""
+    listed = [f"{i * 7919 % 10007}-{i}" for i in range(4000)]
+    machine = SchemaMachine(SchemaDocument({"type": "string", "maxLength": 30, "not": {"enum": listed}}), TextOptions())
+    for text, accepted in (("0-0", False), ("0-00", True), ("é" * 30, True), ("é" * 31, False), (listed[-1], False)):
+        assert machine.rsm.matches(f'"{text}"'.encode()) == accepted, text
+    assert machine.rsm.n_states < 60_000
+
+
+def test_exactly_one_of_many_ranges() -> None:
+    schema = {"oneOf": [{"type": "integer", "minimum": 10 * i, "maximum": 10 * i + 4} for i in range(50)]}
+    machine = SchemaMachine(SchemaDocument(schema), TextOptions())
+    assert [n for n in range(-20, 600) if machine.rsm.matches(str(n).encode())] == [n for n in range(500) if n % 10 < 5]

@@ -14,6 +14,9 @@ from fsmc.compiler.schema.machine import SchemaMachine, TextOptions
 
 BENCHMARK = Path(__file__).resolve().parents[2] / "benchmarks" / "growth.py"
 LINEAR = {
+    "optional members": (50, 200),
+    "optional members, any order": (50, 200),
+    "required members, any order": (50, 200),
     "required members": (20, 80),
     "anyOf, told apart by a tag": (10, 40),
     "oneOf, told apart by a tag": (10, 40),

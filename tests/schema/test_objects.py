@@ -98,3 +98,14 @@ def test_an_object_without_an_end_is_empty() -> None:
         {"type": "object", "minProperties": 2, "maxProperties": 1},
     ):
         assert machine(schema, "any") is None
+
+
+@pytest.mark.parametrize("order", ["schema", "any"])
+def test_names_that_are_escaped(order: str) -> None:
+    names = ['q"', "q", "\\", "q\n", "é", "ê", "q\x01"]
+    schema = {"type": "object", "properties": {name: {"type": "null"} for name in names}, "required": names}
+    for closed in (False, True):
+        rsm = machine({**schema, "additionalProperties": not closed}, order)
+        assert rsm is not None
+        assert rsm.matches(json.dumps(dict.fromkeys(names), ensure_ascii=False).encode())
+        assert not rsm.matches(b'{"q\\"": null}') and not rsm.matches(b'{"q\\"": 1')

@@ -8,14 +8,16 @@ In reading order; each step leans on those before it.
    objects and arrays, simplified; `values` how JSON values are compared.
 3. Keywords become formulas. `keywords` is the table, with the rules in `keyword_general`, `keyword_scalars`,
    `keyword_objects`, `keyword_arrays` and `unevaluated`.
-4. Scalars become DFAs whose end tells what holds of the text: `outcome_dfa`. Strings: `string_machines` (one condition each),
-   `string_doubts` and `strings` (all at once), `json_text` (escapes), `counted` (bounded length). Numbers: `number_machines`,
-   `numbers`. Formats: `formats` is the list, `format_doubts` says what is left open, `format_machine` and `format_cache`
+4. Scalars become DFAs whose end tells what holds of the text: `outcome_dfa`; `word_machine` makes those of finite lists,
+   `joint` runs many at once, `bits` judges a list's texts all together. Strings: `string_machines` (one condition each),
+   `string_doubts` and `strings` (all at once), `json_text` (escapes), `counted` (bounded length). Numbers:
+   `number_machines`, `numbers`. Formats: `formats` is the list, `format_doubts` says what is left open, `format_machine` and `format_cache`
    make and keep the machines that `format_dates`, `format_hosts`, `format_idn`, `format_regex` and `format_uris` describe.
 5. Is there any such value? `cubes` enumerates the ways in which a formula can be true; `string_emptiness`, `numbers` and
-   `emptiness` decide; `contradiction` says why not.
+   `emptiness` decide; `contradiction` says why not, `early` refuses at once what no text could get through.
 6. Objects and arrays. `residual` is the heart: what is left of a formula after some members or items; `objects` and
-   `arrays` fill it in; `key_space` and `key_trie` sort and read the keys, `member_order` orders them.
+   `arrays` fill it in, `object_facts`, `exclusive`, `domains` and `cofactors` keep it small; `key_space` and `key_trie` sort and
+   read the keys, `member_order` orders them.
 7. The machine. `outcomes` is what a component tells its caller; `scalar_blocks` adds what is built whole; `positions` is
    JSON's grammar, with a residual in every place; `machine` builds its rows when a text first gets there.
 8. What is done with it: `recipe` stores and loads; `walk`, `ending` and `sampling` write instances.

@@ -7,6 +7,7 @@ that keeps the whole within the bounds.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -177,6 +178,10 @@ class CountedString:
         self.whole = ends_character(self.dfa, content.n_states)
         self.lengths = None if maximum is None else lengths_of(self.dfa, self.whole, maximum)
         self.longest = longest_rests(self.dfa, self.whole) if maximum is None else None
+        self.shortest: npt.NDArray[np.int64] | None = None
+        if self.lengths is not None and maximum is not None:
+            reach = self.lengths.reach
+            self.shortest = np.where(reach.any(axis=1), reach.argmax(axis=1), maximum + 1)
 
     @property
     def satisfiable(self) -> bool:
@@ -195,26 +200,27 @@ class CountedString:
         """The count after one more character: without a maximum, all counts from the minimum on are one."""
         return count + 1 if self.maximum is not None else min(count + 1, self.minimum)
 
-    def rows(self, count: int, here: int, there: int) -> npt.NDArray[np.int32]:
-        """int32[n_states, n_classes]: the edges at one count; state q is ``here + q``, with the next count ``there + q``."""
-        delta = self.dfa.delta
-        after = self.fits(self.next_count(count))
-        now = self.fits(count)
-        target = np.where(self.whole, np.arange(len(delta)) + there, np.arange(len(delta)) + here)
+    def rows(self, counts: Sequence[int], here: Array, there: Array) -> npt.NDArray[np.int32]:
+        """int32[n_counts, n_states, n_classes]: the edges at some counts; at ``counts[i]`` state q is ``here[i] + q`` (int64),
+        with the next count ``there[i] + q``."""
+        n = self.dfa.n_states
+        known = {count: self.fits(count) for count in {*counts, *map(self.next_count, counts)}}
+        now = np.stack([known[count] for count in counts])
+        after = np.stack([known[self.next_count(count)] for count in counts])
+        target = np.where(self.whole, there[:, None], here[:, None]) + np.arange(n)
         target = np.where(np.where(self.whole, after, now), target, 0).astype(np.int32)
-        target[0] = 0
-        return target[delta]
+        target[:, 0] = 0
+        rows: npt.NDArray[np.int32] = target[:, self.dfa.delta]
+        return rows
 
-    def room(self, count: int) -> npt.NDArray[np.int32]:
-        """int32[n_states]: from a state with a loop on single characters, how many of them may follow (see `Tables`).
+    def room(self, counts: Sequence[int]) -> npt.NDArray[np.int32]:
+        """int32[n_counts, n_states]: from a state with a loop on single characters, how many of them may follow (see `Tables`).
 
         From there on rests of all lengths are possible from the shortest on: that has to fit in what remains.
         """
-        if self.lengths is None or self.maximum is None:
-            return np.full(self.dfa.n_states, FOREVER, np.int32)
-        reach = self.lengths.reach
-        shortest = np.where(reach.any(axis=1), reach.argmax(axis=1), self.maximum + 1)
-        return (self.maximum - count - shortest).astype(np.int32)
+        if self.shortest is None or self.maximum is None:
+            return np.full((len(counts), self.dfa.n_states), FOREVER, np.int32)
+        return (self.maximum - np.array(counts)[:, None] - self.shortest).astype(np.int32)
 
     def may_end(self, count: int) -> bool:
         """Whether a text of so many characters is long enough."""

@@ -6,7 +6,8 @@ references name is found in references.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import referencing
@@ -40,6 +41,13 @@ from fsmc.compiler.schema.source import MAX_DEPTH, json_type, parse_json, shown
 from fsmc.compiler.schema.string_machines import pattern_expr
 
 MAX_NODES = 1_000_000
+
+NOTED = frozenset(
+    ["format", "uniqueItems", "multipleOf", "minContains", "maxContains", "unevaluatedItems", "unevaluatedProperties"]
+)
+"""Keywords of which something may have to be said, or refused, besides the check of their values."""
+
+_COUNT, _LOOP = re.compile(r"\{\d{2,}|\{\d,\d{2,}|.{300}", re.DOTALL), re.compile(r"[*+]|,\}")
 
 
 class SchemaDocument:
@@ -113,7 +121,8 @@ class SchemaDocument:
         self._trails: list[Trail] = []
         self._children: dict[tuple[int, tuple[str | int, ...]], int] = {}
         self._referred: list[Place] = []
-        self._noted: list[tuple[Trail, str, Any]] = []
+        self._noted: list[tuple[Place, str, Any]] = []
+        self._checked: list[Place] = []
 
     # ── nodes ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -198,8 +207,31 @@ class SchemaDocument:
         return known
 
     def noted(self) -> Iterator[tuple[str, str, Any]]:
-        """(pointer of the subschema, keyword, value) of each ``format`` and ``uniqueItems``, for notes on what is not checked."""
-        return ((pointer_text(trail), name, value) for trail, name, value in self._noted)
+        """(pointer of the subschema, keyword, value) of each keyword in `NOTED`, and of patterns that may grow large."""
+        return ((pointer_text(place[2]), name, value) for place, name, value in self._noted)
+
+    def values_with(self, wanted: Callable[[str, Any], bool]) -> Iterator[int]:
+        """The nodes that apply to a value of their own (the root's, a member's, an item's) and, themselves or by what they apply
+        in place, have one of the noted keywords, with a value of which ``wanted(keyword, value)`` is true."""
+        reached = {self._enter(*place) for place, name, value in self._noted if wanted(name, value)}
+        if not reached:
+            return
+        entered = [(self._enter(*place), place[2]) for place in self._checked]
+        outer: dict[int, list[int]] = {}
+        for node, _ in entered:
+            for inner in self.in_place(node):
+                outer.setdefault(inner, []).append(node)
+        waiting = list(reached)
+        while waiting:
+            new = set(outer.get(waiting.pop(), ())) - reached
+            reached |= new
+            waiting += new
+        for node, trail in entered:
+            if node in reached:
+                reached.discard(node)
+                keyword = KEYWORDS[self.draft(node)].get(trail[1]) if isinstance(trail, tuple) else None
+                if node == self.root or (keyword is not None and keyword.below and not keyword.in_place):
+                    yield node
 
     def foreign_documents(self) -> dict[str, tuple[int, Any]]:
         """URI → (draft, contents) of what references named in the given registry: with it the schema stands alone."""
@@ -253,6 +285,7 @@ class SchemaDocument:
             if id(value) in context.checked:
                 continue
             context.checked.add(id(value))
+            self._checked.append((value, context, trail))
             self.n_subschemas += 1
             if depth > self.max_depth:
                 raise LimitExceeded(
@@ -282,16 +315,20 @@ class SchemaDocument:
                         f"must be {what}{f'; {fault}' if fault else instead}", pointer_text((trail, name)), name
                     )
                 if below == NOTHING:
-                    if name == "format" or name == "uniqueItems":
-                        self._noted.append((trail, name, inner))
+                    if name in NOTED:
+                        self._noted.append(((value, context, trail), name, inner))
                     continue
                 if below in (NAMED, REGEXES):
                     for key, schema in inner.items():
                         add((schema, context, (trail, name, key), depth + 2))
-                        if below == REGEXES:
-                            _check_regex(key, (trail, name, key), name)
+                        if below == REGEXES and _check_regex(key, (trail, name, key), name):
+                            self._noted.append(((value, context, trail), name, key))
+                    if below == REGEXES and len(inner) > 3:
+                        self._noted.append(((value, context, trail), name, inner))
                 elif below == SCHEMA or (below == ITEMS and not isinstance(inner, list)):
                     add((inner, context, (trail, name), depth + 1))
+                    if name in NOTED:
+                        self._noted.append(((value, context, trail), name, inner))
                 elif below in (SCHEMAS, ITEMS):
                     for k, schema in enumerate(inner):
                         add((schema, context, (trail, name, k), depth + 2))
@@ -300,7 +337,8 @@ class SchemaDocument:
                         if not isinstance(schema, list):
                             add((schema, context, (trail, name, key), depth + 2))
                 elif below == REGEX:
-                    _check_regex(inner, (trail, name), name)
+                    if _check_regex(inner, (trail, name), name):
+                        self._noted.append(((value, context, trail), name, inner))
                 else:
                     references.append((value, context, trail, name))
         if len(queue) > self.max_nodes:
@@ -332,14 +370,17 @@ class SchemaDocument:
         self._referred.clear()
 
 
-def _check_regex(pattern: str, trail: Trail, keyword: str) -> None:
-    """Raise where the schema is at hand; the machine of a pattern is made when a text first gets to it."""
+def _check_regex(pattern: str, trail: Trail, keyword: str) -> bool:
+    """Raise where the schema is at hand; the machine of a pattern is made when a text first gets to it. Whether that may grow
+    large: if something is counted of which it is not clear where it begins."""
     try:
         pattern_expr(pattern)
     except UnsupportedPatternError as error:
         raise UnsupportedSchemaError(str(error), pointer_text(trail), keyword) from error
     except PatternSyntaxError as error:
         raise SchemaError(str(error), pointer_text(trail), keyword) from error
+    counts = _COUNT.search(pattern)
+    return counts is not None and (not pattern.startswith("^") or _LOOP.search(pattern, 0, counts.start()) is not None)
 
 
 class _DynamicReference(Exception):

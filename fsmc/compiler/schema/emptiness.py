@@ -10,27 +10,24 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from fsmc.compiler.errors import LimitExceeded
+from fsmc.compiler.errors import LimitExceeded, UnsupportedSchemaError
 from fsmc.compiler.schema.atoms import ARRAY, NUMBER, OBJECT, STRING, TYPES, All, Const, StrEnum
 from fsmc.compiler.schema.domains import Domains
 from fsmc.compiler.schema.formula import FALSE, TRUE, Formulas
 from fsmc.compiler.schema.keywords import Keywords
-from fsmc.compiler.schema.numbers import number_count, number_satisfiable
+from fsmc.compiler.schema.numbers import number_satisfiable
 from fsmc.compiler.schema.string_emptiness import string_conceivable, string_satisfiable
-from fsmc.compiler.schema.strings import split_length, string_component
 
 MAX_OPEN = 30
 """Questions inside each other that are answered by recursion; what nests deeper is answered from the inside out."""
-
-MAX_COUNTED_LENGTH = 64
-"""Strings up to so many characters are counted exactly; of longer ones there are taken to be endlessly many."""
 
 
 class Emptiness:
     """Satisfiability of value formulas.
 
     of_object, of_array: given a formula over that type's atoms, whether there is such an object or array; who builds those
-    sets them, and asks back about their members. All questions raise LimitExceeded where they are too hard.
+    sets them, and asks back about their members. count_at_least: whether so many different values satisfy a value formula
+    (`Counts`). All questions raise LimitExceeded where they are too hard.
 
     A list that has to have a tail, which is such a list, has no end, and so there is none:
 
@@ -53,6 +50,7 @@ class Emptiness:
         self.domains = Domains(keywords)
         self.of_object: Callable[[int], bool]
         self.of_array: Callable[[int], bool]
+        self.count_at_least: Callable[[int, int], bool]
         self._known: dict[int, bool] = {TRUE: True, FALSE: False}
         self._known_typed: dict[tuple[int, str], bool] = {}
         self._open: dict[int, int] = {}
@@ -102,6 +100,9 @@ class Emptiness:
         outer, self._lowest = self._lowest, math.inf
         try:
             answer = any(self.typed(self.keywords.expand(formula, type_), type_) for type_ in TYPES)
+        except (LimitExceeded, UnsupportedSchemaError) as error:
+            self.keywords.locate(error, formula)
+            raise
         finally:
             del self._open[formula]
             leant_on, self._lowest = self._lowest, outer
@@ -120,28 +121,6 @@ class Emptiness:
             return not self.satisfiable(formula) and self._lowest == math.inf
         finally:
             self._lowest = outer
-
-    def count_at_least(self, formula: int, count: int) -> bool:
-        """Whether ``count`` different values satisfy the formula (objects and arrays are taken to be endlessly many)."""
-        found = 0
-        for type_ in TYPES:
-            typed = self.keywords.expand(formula, type_)
-            if typed == FALSE or not self.typed(typed, type_):
-                continue
-            if type_ in (OBJECT, ARRAY) or (typed == TRUE and type_ in (STRING, NUMBER)):
-                return True
-            if type_ == STRING:
-                rest, _, high = split_length(typed, self.table)
-                long = high is None or high > (2 if rest == TRUE else MAX_COUNTED_LENGTH)
-                size = string_component(rest if long else typed, (), self.table).sizes()[0]
-            elif type_ == NUMBER:
-                size = number_count(typed, self.table)
-            else:
-                size = 1
-            if size is None:
-                return True
-            found += size
-        return found >= count
 
     @property
     def leaning(self) -> bool:

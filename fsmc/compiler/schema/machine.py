@@ -21,7 +21,9 @@ from fsmc.compiler.schema.atoms import ARRAY, NUMBER, OBJECT, STRING, TYPES, Int
 from fsmc.compiler.schema.bits import bits
 from fsmc.compiler.schema.clock import Clock
 from fsmc.compiler.schema.contradiction import contradiction
+from fsmc.compiler.schema.counts import Counts
 from fsmc.compiler.schema.document import SchemaDocument
+from fsmc.compiler.schema.early import refuse_early
 from fsmc.compiler.schema.emptiness import Emptiness
 from fsmc.compiler.schema.formula import FALSE, Formulas
 from fsmc.compiler.schema.key_trie import KeyNode
@@ -108,6 +110,7 @@ class SchemaMachine:
         self.emptiness = Emptiness(self.keywords)
         self.emptiness.of_object = self._some_object
         self.emptiness.of_array = self._some_array
+        self.emptiness.count_at_least = Counts(self.emptiness).at_least
         self.order = MemberOrder(self.keywords)
         self.rsm = LazyRSM(self, max_states=max_states, max_bytes=max_bytes)
         self._shapes: dict[tuple[Any, ...], Any] = {}
@@ -125,6 +128,7 @@ class SchemaMachine:
         flexible = options.whitespace == "flexible" and options.indent is None
         self._space = self._scalars.white_space(options.max_whitespace) if flexible else 0
         self.rsm.start = self.gap(Root(root), inside=False)
+        refuse_early(self)
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ A machine judges the *value*, so ``1.50`` and ``1.5`` are the same to it; all ar
 from __future__ import annotations
 
 import itertools
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from decimal import Decimal
 from fractions import Fraction
@@ -26,6 +27,9 @@ from fsmc.compiler.schema.word_machine import word_machine
 
 MAX_REMAINDERS = 50_000
 """Remainders times digits after the point, of a multipleOf."""
+
+MAX_DIGITS = 10_000
+"""Of one number in an enumeration."""
 
 _WHOLE = r"-?(?:0|[1-9][0-9]*)"
 _MINUS, _POINT, _DIGIT0 = 1, 2, 3  # byte classes: 0 nothing, then "-", ".", "0" … "9"
@@ -94,6 +98,15 @@ class _Builder:
             self.todo.append(name)
         return known
 
+    def digits(self, against: int, kind: str, negative: bool, count: int, order: int) -> list[int]:
+        """The targets of the ten digits: compared with ``against``, unless ``order`` is settled (in a fraction, ``count`` matters
+        no more then)."""
+        less, equal, more = (
+            self.state((kind, negative, 0 if kind == "fraction" and later else count, later))
+            for later in ((order, order, order) if order else (-1, 0, 1))
+        )
+        return [less] * against + [equal] + [more] * (9 - against)
+
     def unfinished(self) -> Iterator[tuple[int, list[int], str, bool, int, int]]:
         """(state, its row to fill, the parts of its name) until no new state turns up."""
         while self.todo:
@@ -136,32 +149,24 @@ def at_least_dfa(bound: Decimal, exclusive: bool) -> DFA:
         if kind == "start":
             if not negative:
                 row[_MINUS] = build.state(("start", True, 0, 0))
-            for d in range(10):
-                row[_DIGIT0 + d] = build.state(("whole", negative, 1, _compare(d, int(whole[0]))))
+            row[_DIGIT0:] = build.digits(int(whole[0]), "whole", negative, 1, 0)
             continue
         if kind == "whole":
             settled = -1 if count < n else 1 if count > n else order
             magnitude = settled if settled else -1 if fraction else 0
-            for d in range(10):
-                if count >= n:
-                    row[_DIGIT0 + d] = build.state(("whole", negative, n + 1, 1))
-                else:
-                    later = order or _compare(d, int(whole[count]))
-                    row[_DIGIT0 + d] = build.state(("whole", negative, count + 1, later))
+            if count >= n:
+                row[_DIGIT0:] = [build.state(("whole", negative, n + 1, 1))] * 10
+            else:
+                against = int(whole[count])
+                row[_DIGIT0:] = build.digits(against, "whole", negative, count + 1, order)
             row[_POINT] = build.state(("point", negative, 0, settled))
         else:
             magnitude = order if order else -1 if count < len(fraction) else 0
-            for d in range(10):
-                against = int(fraction[count]) if count < len(fraction) else 0
-                later = order or _compare(d, against)
-                place = 0 if later else min(count + 1, len(fraction))
-                row[_DIGIT0 + d] = build.state(("fraction", negative, place, later))
+            against = int(fraction[count]) if count < len(fraction) else 0
+            place = min(count + 1, len(fraction))
+            row[_DIGIT0:] = build.digits(against, "fraction", negative, place, order)
         build.accepting[q] = kind != "point" and judge(negative, magnitude)
     return build.dfa()
-
-
-def _compare(a: int, b: int) -> int:
-    return (a > b) - (a < b)
 
 
 def as_ratio(divisor: Decimal) -> tuple[int, int]:
@@ -212,12 +217,14 @@ def multiple_of_dfa(divisor: Decimal) -> DFA:
 
 def number_words(value: Decimal, whole: bool) -> list[bytes]:
     """The plain texts of a value without idle zeros; an integer may be written 1.0, as ``json.dumps`` writes a float, unless
-    ``whole``.
+    ``whole``. Raises LimitExceeded for more than ``MAX_DIGITS`` digits.
 
     >>> number_words(Decimal(0), whole=False), number_words(Decimal("1.50"), whole=False), number_words(Decimal(7), whole=True)
     ([b'0', b'0.0', b'-0', b'-0.0'], [b'1.5'], [b'7'])
     """
     text = number_text(value)
+    if len(text) > MAX_DIGITS:
+        raise LimitExceeded("max_digits", MAX_DIGITS, len(text), "a number in an enumeration has too many digits")
     texts = [text] if whole or "." in text else [text, text + ".0"]
     if text == "0":
         texts += ["-" + zero for zero in texts]
@@ -256,16 +263,17 @@ def _enumerated(kinds: dict[Decimal, int]) -> OutcomeDFA:
         for text in number_words(value, whole=False):
             (zeros if b"." in text else plain)[text] = kind
     # where a longer value goes on with a zero ("1.505" after "1.5"), that zero is a step of its own
-    longer = {text[:i] for text in zeros for i in range(text.index(b".") + 2, len(text)) if text[i : i + 1] == b"0"}
-    waiting = [text for text in zeros if text in longer]
+    texts = sorted(zeros)
+    waiting = list(texts)
     while waiting:
         text = waiting.pop()
-        kind = plain[text] = zeros.pop(text)
-        text += b"0"
-        if text not in zeros:
-            zeros[text] = kind
-            if text in longer:
-                waiting.append(text)
+        after = text + b"0"
+        at = bisect_left(texts, after)
+        if at < len(texts) and texts[at].startswith(after):
+            kind = plain[text] = zeros.pop(text)
+            if after not in zeros:
+                zeros[after] = kind
+                waiting.append(after)
     words = word_machine({**plain, **{text: kind + n for text, kind in zeros.items()}}, ((),) * (2 * n))
     loops = np.flatnonzero(words.outcome >= n)
     kind_of = words.outcome[loops] - n

@@ -7,7 +7,9 @@ depends on counting digits, which no finite machine can. The machines of the con
 from __future__ import annotations
 
 import functools
+import itertools
 import math
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Context, Decimal
@@ -31,7 +33,6 @@ from fsmc.compiler.schema.word_machine import word_machine
 MAX_DIGITS = 10_000
 MAX_LISTED = 2_000
 """Up to so many multiples are judged one by one rather than by the product of all conditions' machines."""
-MAX_COUNTED = 10_000
 
 
 # ── where the values lie ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -179,7 +180,7 @@ def _listed_component(
 
 
 def numbers_that(formulas: Sequence[int], values: Sequence[Decimal], table: Formulas) -> list[int]:
-    """For each number formula the values of which it holds, as cases (`Formulas.cases`)."""
+    """For each number formula the values of which it holds, as cases (`Formulas.cases`). values: ascending."""
     index = {value: i for i, value in enumerate(values)}
     n = len(values)
 
@@ -188,6 +189,9 @@ def numbers_that(formulas: Sequence[int], values: Sequence[Decimal], table: Form
         payload = table.payload(atom)
         if isinstance(payload, NumEnum):
             return as_mask((index[value] for value in payload.values if value in index), n)
+        if isinstance(payload, AtLeast):
+            first = (bisect_right if payload.exclusive else bisect_left)(values, payload.bound)
+            return (1 << n) - 1 >> first << first
         return as_mask((i for i, value in enumerate(values) if _holds(payload, value)), n)
 
     memo: dict[int, int] = {}
@@ -202,8 +206,6 @@ def number_holds(formula: int, value: Decimal, table: Formulas) -> bool:
 def _holds(payload: object, value: Decimal) -> bool:
     if isinstance(payload, Integer):
         return value == value.to_integral_value()
-    if isinstance(payload, AtLeast):
-        return value > payload.bound or (value == payload.bound and not payload.exclusive)
     assert isinstance(payload, MultipleOf)
     return (Fraction(value) / Fraction(payload.divisor)).denominator == 1
 
@@ -233,16 +235,21 @@ def number_satisfiable(formula: int, table: Formulas) -> bool:
     values = _listed_values(formula, table)
     if values is not None:
         return numbers_that([formula], values, table) != [0]
+    if numbers_that([formula], _candidates(formula, table), table) != [0]:
+        return True
     return bool((number_component(formula, (), table).outcome >= 0).any())
 
 
-def number_count(formula: int, table: Formulas) -> int | None:
-    """How many numbers satisfy the formula; None if infinitely many (or more than MAX_COUNTED, or not easily told).
-
-    >>> table = Formulas()
-    >>> number_count(table.atom(NumEnum(frozenset({Decimal(1), Decimal(2)}))), table)
-    2
-    """
-    found = Range.of(formula, table)
-    values = found.multiples(MAX_COUNTED) if found.listed is None else found.listed
-    return None if values is None else numbers_that([formula], sorted(values), table)[0].bit_count()
+def _candidates(formula: int, table: Formulas) -> list[Decimal]:
+    """Numbers to try first, ascending: those at which something changes, and their neighbours. Most formulas hold of one."""
+    found = {Decimal(0)}
+    for atom in table.atoms(formula):
+        payload = table.payload(atom)
+        if isinstance(payload, MultipleOf):
+            found.add(payload.divisor)
+        elif isinstance(payload, AtLeast):
+            whole = math.floor(payload.bound)
+            found.update((payload.bound, *map(Decimal, (whole - 1, whole, whole + 1, whole + 2))))
+        elif isinstance(payload, NumEnum):
+            found.update(itertools.islice(payload.values, 10))
+    return sorted(found)

@@ -31,6 +31,14 @@ WHITE_SPACE = b" \t\n\r"
 STRUCTURAL = WHITE_SPACE + b'"{}[]:,-0123456789tfn'
 """All bytes that may stand outside of strings, literals and numbers already begun."""
 
+MAX_COUNTED_STATES = 5_000
+"""A machine with more states is not run with a counter, which takes a state for each of them and each count,"""
+MAX_LENGTH_AT_ONCE = 2_000
+"""but multiplied with the machine of the length, for bounds up to this."""
+
+_NOTHING = bytes(256), [0]
+"""The row of a state from which nothing leads on."""
+
 _LITERALS = {NULL: b"null", TRUE_LITERAL: b"true", FALSE_LITERAL: b"false"}
 _NUMBER_ENDS = WHITE_SPACE + b",]}"
 
@@ -44,6 +52,7 @@ class ScalarBlocks:
         self._tries: dict[KeySpace, KeyTrie] = {}
         self._undeclared: dict[tuple[KeyTrie, int], int] = {}
         self._rows: dict[tuple[KeyTrie, int], KeyRows] = {}
+        self._base_rows: dict[tuple[KeyTrie, int, int], tuple[bytes, list[int]]] = {}
 
     def value(self, type_: str, must: int, watches: tuple[int, ...]) -> dict[int, int]:
         """First byte → state after it, of the values of a scalar type of which ``must`` holds; exits with the outcome."""
@@ -95,18 +104,26 @@ class ScalarBlocks:
     def build_key(self, state: int, node: KeyNode) -> None:
         """Make the row of a state in a key."""
         trie, rsm = node.trie, self.rsm
-        if node.base:
-            dfa, offset = trie.undeclared(node.others).dfa, self._undeclared_keys(trie, node.others)
-            row = dfa.delta[node.base]
-            byte_class, codes = dfa.byte_class.copy(), np.where(row > 0, row + offset, 0).tolist()
-        else:
-            byte_class, codes = np.zeros(256, np.uint8), [0]
-        ends = trie.ends(node)
+        base_class, base_codes = self._base_row(node) if node.base else _NOTHING
         targets = {byte: self._key_state(child) for byte, child in trie.children(node).items()}
+        ends = trie.ends(node)
         if ends is not None:
             targets[ord('"')] = rsm.exit(ends)
-        byte_class[list(targets)] = len(codes) + np.arange(len(targets))
-        rsm.set_row(state, rsm.class_map(byte_class), np.array([*codes, *targets.values()], np.int32))
+        byte_class = bytearray(base_class)
+        for column, byte in enumerate(targets, len(base_codes)):
+            byte_class[byte] = column
+        class_map = rsm.class_map(np.frombuffer(byte_class, np.uint8))
+        rsm.set_row(state, class_map, np.array([*base_codes, *targets.values()], np.int32))
+
+    def _base_row(self, node: KeyNode) -> tuple[bytes, list[int]]:
+        """(byte → class, codes) where the text so far leads among undeclared keys: the same for most states in a key."""
+        key = (node.trie, node.others, node.base)
+        known = self._base_rows.get(key)
+        if known is None:
+            dfa, offset = node.trie.undeclared(node.others).dfa, self._undeclared_keys(node.trie, node.others)
+            row = dfa.delta[node.base]
+            known = self._base_rows[key] = dfa.byte_class.tobytes(), np.where(row > 0, row + offset, 0).tolist()
+        return known
 
     def _key_state(self, node: KeyNode | None) -> int:
         if node is None:
@@ -140,7 +157,12 @@ class ScalarBlocks:
         if (low, high) == (0, None):
             dfa = escape_json(string_component(must, watches, self.table))
             return self._quoted(dfa, self._exits(dfa), name)
-        counted = CountedString(string_component(rest, watches, self.table), low, high)
+        content = string_component(rest, watches, self.table)
+        if content.n_states > MAX_COUNTED_STATES and (high or low) <= MAX_LENGTH_AT_ONCE:
+            # most of it is a list of excluded strings, of which each state has one length only
+            dfa = escape_json(string_component(must, watches, self.table))
+            return self._quoted(dfa, self._exits(dfa))
+        counted = CountedString(content, low, high)
         return CountedBlocks(self.rsm, counted, self._exits(counted.dfa)).start
 
     def _exits(self, dfa: OutcomeDFA) -> list[int]:
@@ -219,17 +241,16 @@ class CountedBlocks:
     def build(self, first: int) -> None:
         """Make the rows for the counts from ``first`` on."""
         counted, dfa = self.counted, self.counted.dfa
-        quote = self._byte_class[ord('"')]
+        counts = range(first, first + BLOCK)
+        here = self._offset(first) + dfa.n_states * np.arange(BLOCK)
+        there = np.array([self._offset(counted.next_count(count)) for count in counts])
+        edges = counted.rows(counts, here, there)
+        rows = np.concatenate((edges, edges[:, :, dfa.byte_class[ord('"')], None]), axis=2)
         ends = dfa.outcome >= 0
-        rows = []
-        for count in range(first, first + BLOCK):
-            edges = counted.rows(count, self._offset(count), self._offset(counted.next_count(count)))
-            row = np.concatenate((edges, edges[:, dfa.byte_class[ord('"')], None]), axis=1)
-            if counted.may_end(count):
-                row[ends, quote] = self._exits[dfa.outcome[ends]]
-            rows.append(row)
-        codes = np.concatenate(rows).astype(np.int32)
-        room = np.concatenate([counted.room(count) for count in range(first, first + BLOCK)])
+        may_end = np.array([counted.may_end(count) for count in counts])
+        quote = rows[:, :, -1]
+        quote[np.ix_(may_end, ends)] = self._exits[dfa.outcome[ends]]
+        codes, room = rows.reshape(BLOCK * dfa.n_states, -1), counted.room(counts).reshape(-1)
         loops = np.tile(self._loops, BLOCK)
         self.rsm.set_rows(self._blocks[first // BLOCK], self._map, codes, loops=loops, room=room)
 

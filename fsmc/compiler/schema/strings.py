@@ -108,5 +108,5 @@ def listed_strings(
 def _check_told(component: OutcomeDFA, must: int, watches: Sequence[int], table: Formulas) -> None:
     if watches and not component.vectors:
         raise UnsupportedSchemaError(
-            f"cannot tell which alternative holds of any text that satisfies {table.show(must)}", "", "format"
+            f"cannot tell which alternative holds of any text that satisfies {table.show(must)}", None, "format"
         )

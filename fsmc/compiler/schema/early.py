@@ -1,0 +1,43 @@
+"""Refusals at once: of parts that a text need not have, and that would else be refused only when a text gets there.
+
+The machine of a schema is made as texts walk through it, and so would be the discovery that some optional member asks for
+more than can be done. Most keywords can always be done. Of the others, those that look as if they could not are tried when
+the schema is compiled, each in the value that it applies to: what `SchemaMachine` makes for that value's first byte is made now.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fsmc.compiler.schema.number_machines import MAX_REMAINDERS
+from fsmc.compiler.schema.positions import Root
+from fsmc.compiler.schema.values import to_decimal
+
+if TYPE_CHECKING:
+    from fsmc.compiler.schema.machine import SchemaMachine
+
+
+def refuse_early(machine: SchemaMachine) -> None:
+    """Raise UnsupportedSchemaError or LimitExceeded for what no text could get through.
+
+    What depends on several members or items at once, or on the items already written, still shows only on the way.
+    """
+    document = machine.keywords.document
+    divisors = {to_decimal(value) for _, name, value in document.noted() if name == "multipleOf"}
+    product = 1
+    for divisor in divisors:  # whatever of them apply to one number: its machine has no more remainders than this
+        _, digits, exponent = divisor.as_tuple()
+        assert isinstance(exponent, int)
+        product *= max(1, int("".join(map(str, digits))) * 10 ** max(exponent, 0) * max(1, 2 - exponent))
+    ignored = machine.keywords.ignore_unique_items
+
+    def is_doubtful(keyword: str, value: Any) -> bool:
+        if keyword == "multipleOf":
+            return product > MAX_REMAINDERS
+        if keyword == "uniqueItems":
+            return value is True and not ignored
+        return keyword != "format" and value is not True
+
+    for node in document.values_with(is_doubtful):
+        machine.table.clock.restart()
+        Root(machine.keywords.schema(node)).edges(machine)
