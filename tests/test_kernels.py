@@ -32,21 +32,22 @@ def test_every_kernel_is_listed_or_compiled_with_one_that_is() -> None:
         "-c",
         "from fsmc.jit import KERNELS\n"
         "from fsmc.kernels import kernels_in_use\n"
-        "listed = {' '.join(line.split(' ')[:2]) for line in kernels_in_use()}\n"
-        "for name, kernel in KERNELS.items():\n"
-        "    called = {getattr(KERNELS.get(f'{kernel.py_func.__module__}.{n}'), 'py_func', None) for n in kernel.py_func.__code__.co_names}\n"
-        "    callees = [f.__name__ for f in called if f]\n"
-        "    print(kernel.py_func.__module__, kernel.py_func.__name__, *callees)\n",
+        "def name(kernel):\n"
+        "    return kernel.py_func.__module__ + '.' + kernel.py_func.__name__\n"
+        "kernels_in_use()\n"
+        "for kernel in KERNELS.values():\n"
+        "    f = kernel.py_func\n"
+        "    used = [f.__globals__.get(n) for n in f.__code__.co_names]\n"
+        "    print(name(kernel), *[name(k) for k in used if hasattr(k, 'py_func')])\n",
     )
-    calls = {tuple(line.split(" ")[:2]): line.split(" ")[2:] for line in seen.splitlines()}
-    reached = {tuple(line.split(" ")[:2]) for line in listed_kernels()}
+    calls = {name: callees for name, *callees in map(str.split, seen.splitlines())}
+    reached = {".".join(line.split(" ")[:2]) for line in listed_kernels()}
     waiting = list(reached)
     while waiting:
-        module, name = waiting.pop()
-        for callee in calls[module, name]:
-            if (module, callee) not in reached:
-                reached.add((module, callee))
-                waiting.append((module, callee))
+        for callee in calls[waiting.pop()]:
+            if callee not in reached:
+                reached.add(callee)
+                waiting.append(callee)
     assert set(calls) == reached
     decorated = sum(path.read_text().count("\n@kernel\n") for path in PACKAGE.rglob("*.py"))
     assert len(calls) == decorated

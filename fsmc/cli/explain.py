@@ -57,7 +57,8 @@ def read(machine: RecursiveMachine, data: bytes) -> tuple[int, Configuration]:
     """How many bytes can be read before no completion exists any more, and where the machine is after them."""
     import numpy as np
 
-    from fsmc.compiler.tokens.walk import EMPTY_STACK, ReturnStacks, advance
+    from fsmc.compiler.tokens.stacks import EMPTY_STACK, ReturnStacks
+    from fsmc.compiler.tokens.walk import advance
 
     stacks = ReturnStacks()
     state, stack, _, n = advance(machine, stacks, machine.start, EMPTY_STACK, np.frombuffer(data, np.uint8))

@@ -14,9 +14,10 @@ import numpy as np
 from fsmc.compiler.schema.document import SchemaDocument
 from fsmc.compiler.schema.machine import SchemaMachine, TextOptions
 from fsmc.compiler.tokens.lazy_masks import LazyMasks
+from fsmc.compiler.tokens.stacks import EMPTY_STACK
 from fsmc.compiler.tokens.trie import TokenTrie
 from fsmc.compiler.tokens.vocabulary import Vocabulary
-from fsmc.compiler.tokens.walk import EMPTY_STACK, NOTHING, advance, jump_on_stack
+from fsmc.compiler.tokens.walk import NOTHING, advance, jump_on_stack
 
 _SCHEMA: dict[str, Any] = {
     "type": "object",

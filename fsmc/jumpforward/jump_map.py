@@ -17,7 +17,8 @@ from fsmc.compiler.automata.recursion import Configuration, RecursiveMachine
 from fsmc.compiler.automata.rsm import CALL, EXIT, RSM
 from fsmc.compiler.automata.tables import RECORDED
 from fsmc.compiler.errors import MachineError
-from fsmc.compiler.tokens.walk import EMPTY_STACK, FREE, MAX_JUMP_BYTES, Jump, ReturnStacks, jump_on_stack
+from fsmc.compiler.tokens.stacks import EMPTY_STACK, ReturnStacks
+from fsmc.compiler.tokens.walk import FREE, MAX_JUMP_BYTES, Jump, jump_on_stack
 from fsmc.jit import kernel
 
 ASK_STACK = -2

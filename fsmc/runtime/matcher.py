@@ -16,7 +16,8 @@ import numpy.typing as npt
 
 from fsmc.compiler.automata.recursion import Configuration
 from fsmc.compiler.tokens.masks import LazyMasks
-from fsmc.compiler.tokens.walk import EMPTY_STACK, NOTHING, Recording, ReturnStacks, advance
+from fsmc.compiler.tokens.stacks import EMPTY_STACK, ReturnStacks
+from fsmc.compiler.tokens.walk import NOTHING, Recording, advance
 
 if TYPE_CHECKING:
     from fsmc.compiler.pipeline import CompiledGrammar

@@ -20,9 +20,10 @@ from fsmc.compiler.automata.tables import RECORDED
 from fsmc.compiler.errors import LimitExceeded
 from fsmc.compiler.pipeline import GrammarCompiler
 from fsmc.compiler.tokens.masks import LazyMasks
+from fsmc.compiler.tokens.stacks import EMPTY_STACK, ReturnStacks
 from fsmc.compiler.tokens.trie import TokenTrie
 from fsmc.compiler.tokens.vocabulary import Vocabulary
-from fsmc.compiler.tokens.walk import EMPTY_STACK, NOTHING, ReturnStacks, advance
+from fsmc.compiler.tokens.walk import NOTHING, advance
 from fsmc.runtime.matcher import GrammarMatcher
 
 PIECES = [

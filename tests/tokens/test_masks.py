@@ -11,8 +11,7 @@ from rsm_examples import EXAMPLES
 from test_walk import configurations, intern, vocabulary_for
 
 from fsmc.compiler.automata.rsm import RSM
-from fsmc.compiler.tokens import lazy_masks, mask_rows, walk
-from fsmc.compiler.tokens.lazy_masks import pack_row
+from fsmc.compiler.tokens import lazy_masks, mask_rows, mask_walk
 from fsmc.compiler.tokens.mask_rows import ALLOWED, BITS, FORBIDDEN, copy_row, expand_row, max_packed_ids
 from fsmc.compiler.tokens.masks import LazyMasks
 from fsmc.compiler.tokens.trie import TokenTrie
@@ -27,34 +26,37 @@ def words(tokens: list[int], n_words: int) -> np.ndarray:
 
 @settings(max_examples=80, deadline=None)
 @given(st.data())
-def test_packing_and_expanding_give_the_row_back(data):
+def test_rows_are_kept_as_flips_of_a_base(data):
+    """Tokens of three digits, of which a machine allows any: the row of its start is that set, however it is kept."""
     vocab_size = data.draw(st.integers(1, 400))
-    n_words = (vocab_size + 31) // 32
     order = data.draw(st.permutations(range(vocab_size)))
-    n_tokens = data.draw(st.integers(0, vocab_size))
+    n_tokens = data.draw(st.integers(1, vocab_size))
     trie = TokenTrie.build(Vocabulary.from_tokens([b"%03d" % place if place < n_tokens else b"" for place in order]))
-    ranks = set(data.draw(st.permutations(range(n_tokens)))[: data.draw(st.integers(0, n_tokens))])
-    rank_row = words(sorted(ranks), (n_tokens + 31) // 32)
-
-    kind, packed = pack_row(rank_row, len(ranks), trie)
-
-    most = max_packed_ids(n_words)
-    assert kind == (ALLOWED if len(ranks) <= most else FORBIDDEN if n_tokens - len(ranks) <= most else BITS)
-    out = np.full(n_words + 3, -1, np.int32)
-    expand_row(kind, packed, trie.all_tokens, out)
-    assert row_tokens(out) == sorted(order.index(rank) for rank in ranks)
+    allowed = sorted(data.draw(st.permutations(range(n_tokens)))[: data.draw(st.integers(1, n_tokens))])
+    masks = LazyMasks(RSM.from_dfa(compile_dfa("|".join(f"{n:03}" for n in allowed))), trie)
+    out = np.full(len(trie.all_tokens) + 3, -1, np.int32)
+    masks.copy_row(masks.machine.start, 0, out)
+    assert row_tokens(out) == sorted(order.index(n) for n in allowed)
+    (row,) = masks._rows.values()
+    assert len(row.ids) <= max(max_packed_ids(len(trie.all_tokens)), 0)
 
 
 def test_kernels_do_what_their_python_does(monkeypatch):
-    trie = TokenTrie.build(Vocabulary.from_tokens([b"%03d" % n for n in range(150)], vocab_size=320))
-    rows = [[3], list(range(150)), list(range(40, 90)), list(range(4, 140))]
-    packed = [pack_row(words(ranks, 5), len(ranks), trie) for ranks in rows]
-    assert [kind for kind, _ in packed] == [ALLOWED, FORBIDDEN, BITS, BITS]
+    base, ids = np.array([0b1011, -1, 0], np.int32), np.array([0, 2, 63, 95], np.int32)
+    out, plain = np.full(5, 7, np.int32), np.full(5, 7, np.int32)
+    lazy_masks.copy_flipped(base, ids, out)
+    lazy_masks.copy_flipped.py_func(base, ids, plain)
+    assert out.tolist() == plain.tolist() == [0b1110, (1 << 31) - 1, -(1 << 31), 0, 0]
     monkeypatch.setattr(mask_rows, "_expand_row", mask_rows._expand_row.py_func)
-    for ranks, (kind, row) in zip(rows, packed, strict=True):
-        start, out = np.array([0, len(row)]), np.empty(10, np.int32)
-        copy_row.py_func(np.zeros(1, np.int32), np.array([kind], np.uint8), start, row, trie.all_tokens, 0, out)
-        assert row_tokens(out) == ranks
+    all_tokens = words(list(range(150)), 10)
+    for kind, packed in [(ALLOWED, [3]), (FORBIDDEN, [3]), (BITS, words([3, 70], 10))]:
+        row, out = np.array(packed, np.int32), np.empty(12, np.int32)
+        start = np.array([0, len(row)])
+        copy_row.py_func(np.zeros(1, np.int32), np.array([kind], np.uint8), start, row, all_tokens, 0, out)
+        expected = {ALLOWED: [3], FORBIDDEN: [n for n in range(150) if n != 3], BITS: [3, 70]}[kind]
+        assert row_tokens(out) == expected
+        expand_row(kind, row, all_tokens, out)
+        assert row_tokens(out) == expected
 
 
 def test_every_state_of_a_machine_without_calls():
@@ -105,12 +107,14 @@ def test_the_cache_keeps_to_its_bound():
         assert masks.allowed_token_ids(state).tolist() == unbounded.allowed_token_ids(state).tolist()
         assert 0 < masks.nbytes <= 2000
     assert unbounded.n_rows == dfa.n_states > masks.n_rows
-    assert unbounded.nbytes >= sum(packed.nbytes for _, packed in unbounded._rows.values())
+    assert unbounded.nbytes >= sum(ids.nbytes for _, ids in unbounded._rows.values())
 
 
 def test_a_row_is_computed_once(monkeypatch):
     calls = []
-    monkeypatch.setattr(lazy_masks, "fill", lambda *args: calls.append(args) or walk.fill(*args))
+    monkeypatch.setattr(
+        lazy_masks, "walk_configuration", lambda *args: calls.append(args) or mask_walk.walk_configuration(*args)
+    )
     masks = LazyMasks(RSM.from_dfa(compile_dfa("ab*")), TokenTrie.build(Vocabulary.from_tokens([b"a", b"ab"])))
     for _ in range(3):
         masks.allowed_token_ids(masks.machine.start)

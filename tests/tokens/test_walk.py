@@ -10,10 +10,13 @@ from rsm_examples import EXAMPLES, Example
 
 from fsmc.compiler.automata.rsm import RSM, Configuration
 from fsmc.compiler.errors import LimitExceeded
-from fsmc.compiler.tokens import walk
+from fsmc.compiler.tokens import mask_walk, walk
+from fsmc.compiler.tokens import stacks as stacks_module
+from fsmc.compiler.tokens.mask_walk import borrow_scratch, ids_in, return_scratch, walk_configuration
+from fsmc.compiler.tokens.stacks import EMPTY_STACK, ReturnStacks
 from fsmc.compiler.tokens.trie import TokenTrie
 from fsmc.compiler.tokens.vocabulary import Vocabulary
-from fsmc.compiler.tokens.walk import EMPTY_STACK, NOTHING, ReturnStacks, advance, fill
+from fsmc.compiler.tokens.walk import NOTHING, advance
 
 
 def array(data: bytes) -> np.ndarray:
@@ -82,22 +85,31 @@ def test_advance_without_calls_keeps_the_stack():
     assert advance(machine, ReturnStacks(), 0, 5, array(b"a")) == (0, 5, NOTHING, 0)
 
 
+def allowed_ids(machine, stacks, trie, state, stack) -> tuple[int, list[int]]:
+    """How many frames the mask of a configuration depends on, and the tokens it allows."""
+    scratch = borrow_scratch(trie)
+    n_frames, n_ranges, n_tokens = walk_configuration(machine, stacks, trie, state, stack, scratch)
+    ranges = scratch.ranges[:n_ranges]
+    assert (ranges[:, 0] < ranges[:, 1]).all() and (ranges[1:, 0] > ranges[:-1, 1]).all()
+    ids = ids_in(scratch.ranges, n_ranges, trie, n_tokens)
+    others = ids_in(scratch.ranges, n_ranges, trie, trie.n_tokens - n_tokens, gaps=True)
+    assert sorted([*ids, *others]) == sorted(trie.token_ids)
+    return_scratch(trie, scratch)
+    return n_frames, sorted(ids.tolist())
+
+
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_fill_follows_the_reference(name):
+def test_masks_follow_the_reference(name):
     example = EXAMPLES[name]
     vocab = vocabulary_for(example)
     trie, stacks = TokenTrie.build(vocab), ReturnStacks()
-    row = np.full((trie.n_tokens + 31) // 32, -1, np.int32)
-    path = np.empty((trie.height + 1, 4), np.int32)
     met = configurations(example)
     met |= {Configuration(state) for state, _ in met}  # also inside a component without a caller: its exits are dead
     looked = set()
     for configuration in sorted(met):
         stack = intern(stacks, configuration.stack)
-        n_frames, n_allowed = fill(example.machine, stacks, trie, configuration.state, stack, row, path)
-        bits = np.unpackbits(row.view(np.uint8), bitorder="little")[: trie.n_tokens]
-        allowed = sorted(trie.token_ids[bits == 1].tolist())
-        assert allowed == allowed_by_rsm(example.machine, vocab, configuration) and len(allowed) == n_allowed
+        n_frames, allowed = allowed_ids(example.machine, stacks, trie, configuration.state, stack)
+        assert allowed == allowed_by_rsm(example.machine, vocab, configuration)
         looked.add(n_frames)
         n_kept = len(configuration.stack) - n_frames
         if n_kept >= 0:  # then the row is the same on any other stack with these frames on top
@@ -126,16 +138,19 @@ def test_kernels_do_what_their_python_does(monkeypatch):
     example = EXAMPLES["sums"]
     machine, vocab = example.machine, Vocabulary.from_tokens([b"1", b"+1", b"1,", b"]", b"],[", b"1]]", b"[", b"[["])
     trie, stacks = TokenTrie.build(vocab), ReturnStacks()
-    row, plain_row, path = np.empty(1, np.int32), np.empty(1, np.int32), np.empty((trie.height + 1, 4), np.int32)
     state, stack, _, _ = advance(machine, stacks, machine.start, EMPTY_STACK, array(b"[[1+1"))
-    looked = fill(machine, stacks, trie, state, stack, row, path)
-    for name in ("_push", "_after", "_advance", "_advance_regular", "_fill"):
-        monkeypatch.setattr(walk, name, getattr(walk, name).py_func)
+    looked = allowed_ids(machine, stacks, trie, state, stack)
+    for module, names in (
+        (stacks_module, ["push_node"]),
+        (walk, ["after", "push_node", "_advance", "_advance_regular"]),
+        (mask_walk, ["after", "_walk", "_list_ids"]),
+    ):
+        for name in names:
+            monkeypatch.setattr(module, name, getattr(module, name).py_func)
     with np.errstate(over="ignore"):
         plain = ReturnStacks()
         plain_state, plain_stack, _, consumed = advance(machine, plain, machine.start, EMPTY_STACK, array(b"[[1+1"))
         assert (plain_state, plain.frames(plain_stack), consumed) == (state, stacks.frames(stack), 5)
-        assert fill(machine, plain, trie, state, plain_stack, plain_row, path) == looked
-    assert plain_row.tolist() == row.tolist()
+        assert allowed_ids(machine, plain, trie, state, plain_stack) == looked
     regular = RSM.from_dfa(compile_dfa("ab"))
     assert advance(regular, plain, regular.start, EMPTY_STACK, array(b"ax"))[3] == 1

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from fsmc.compiler.automata.byte_groups import loop_groups
 from fsmc.compiler.automata.dfa import DEAD
-from fsmc.compiler.automata.recursion import RecursiveMachine
+from fsmc.compiler.automata.recursion import Block, Like, RecursiveMachine
 from fsmc.compiler.automata.tables import (
     CALL,
     EXIT,
@@ -129,8 +129,13 @@ class LazyRSM(RecursiveMachine):
         return known
 
     def state_key(self, state: int) -> Any:
-        """The key that a state was made for; None for states of a block."""
+        """The key that a state was made for; a `Block` or `Like` for states that were made together."""
         return self._state_keys[state]
+
+    def block_of(self, state: int) -> Block | Like | None:
+        """What is known of the states around this one, see `RecursiveMachine.block_of`."""
+        key = self._state_keys[state]
+        return key if type(key) is Block or type(key) is Like else None
 
     def new_frame(self, key: Hashable, records: bool = False) -> int:
         """The return frame of this key, recorded or not."""
@@ -217,14 +222,20 @@ class LazyRSM(RecursiveMachine):
         rows[:, 0] = start + n_classes * np.arange(n, dtype=np.int32)
 
     def add_block(
-        self, byte_class: npt.NDArray[np.uint8], delta: npt.NDArray[np.int32], final_outcome: npt.NDArray[np.int32]
+        self,
+        byte_class: npt.NDArray[np.uint8],
+        delta: npt.NDArray[np.int32],
+        final_outcome: npt.NDArray[np.int32],
+        name: Hashable = None,
+        shift: int = 0,
     ) -> int:
-        """Add a component that is wholly known. Returns what to add to its state numbers.
+        """Add a component that is wholly known and calls nothing. Returns what to add to its state numbers.
 
-        delta: int32[n, n_classes]; e > 0 is a state of the block (1 … n - 1; row 0 is DEAD and not added), e < 0 a code.
+        delta: int32[n, n_classes]; e > 0 is a state of the block (1 … n - 1; row 0 is DEAD and not added), e < 0 the code of
+        an exit. name, shift: see `Block`.
         """
         class_map = self.class_map(byte_class)
-        first = self.reserve(len(delta) - 1, None)
+        first = self.reserve(len(delta) - 1, Block(self._n_states, name, shift))
         offset = first - 1
         codes = np.where(delta[1:] > 0, delta[1:] + offset, delta[1:]).astype(np.int32)
         self.set_rows(first, class_map, codes, final_outcome[1:], loop_groups(delta, byte_class)[1:], FOREVER)

@@ -6,6 +6,7 @@ The kernels that run machines over whole vocabularies are tested against it.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Hashable
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +22,26 @@ class Configuration(NamedTuple):
 
     state: int
     stack: tuple[int, ...] = ()
+
+
+class Block(NamedTuple):
+    """A component that calls nothing and was added as a whole: its first state, and its name.
+
+    Blocks with the same name, in whichever machine, have the same states in the same order, and outcomes that are the same but
+    for what ``shift`` adds; None says nothing.
+    """
+
+    first: int
+    name: Hashable
+    shift: int = 0
+
+
+class Like(NamedTuple):
+    """Adjacent states from ``first`` on, each of which reads the same bytes as ``states[i]``, a state of a block, but for
+    exits with other outcomes, or none, after some texts. 0: it is like none."""
+
+    first: int
+    states: npt.NDArray[np.int32]
 
 
 class RecursiveMachine(ABC):
@@ -73,6 +94,10 @@ class RecursiveMachine(ABC):
     def is_built(self, state: int) -> bool:
         """Whether the state's row is there."""
         return True
+
+    def block_of(self, state: int) -> Block | Like | None:
+        """What is known of the states around this one, if what may be read there does not depend on the caller until it exits."""
+        return None
 
     def build(self, frame: int, number: int) -> None:
         """Make what a kernel missed: the row of state ``number`` (frame < 0), or the return after outcome ``number``."""

@@ -20,6 +20,7 @@ import numpy.typing as npt
 from fsmc.compiler.automata.counting import count_strings, is_finite
 from fsmc.compiler.automata.dfa import DFA
 from fsmc.compiler.schema.json_text import escape_json
+from fsmc.compiler.schema.key_rows import NameTrie
 from fsmc.compiler.schema.key_space import KeySpace
 from fsmc.compiler.schema.outcome_dfa import OutcomeDFA
 from fsmc.compiler.schema.strings import any_string
@@ -113,8 +114,25 @@ class KeyTrie:
         self._undeclared: dict[int, UndeclaredKeys] = {}
 
     @cached_property
-    def _order(self) -> npt.NDArray[np.int64]:
+    def n_bytes(self) -> int:
+        """Bytes of all names together: the trie has one node more at most."""
+        return sum(map(len, self._texts))
+
+    @cached_property
+    def names(self) -> NameTrie:
+        """The names as arrays, in the order of their texts."""
+        return NameTrie.of(self._texts)
+
+    @cached_property
+    def classes(self) -> npt.NDArray[np.int64]:
+        """The class of each name, in the order of their texts."""
         return np.array(self._name, np.int64)
+
+    def in_order(self, allowed: int) -> npt.NDArray[np.bool_]:
+        """Which names a mask of classes allows (bool[names]), in the order of their texts."""
+        n = self.keys.n_names
+        packed = np.frombuffer((allowed & ((1 << n) - 1)).to_bytes(n // 8 + 1, "little"), np.uint8)
+        return np.unpackbits(packed, bitorder="little")[self.classes].astype(np.bool_)
 
     def undeclared(self, others: int) -> UndeclaredKeys:
         """The machine of undeclared keys of these classes."""
@@ -127,8 +145,7 @@ class KeyTrie:
         """Before the first byte: of the classes ``allowed`` (a mask) a key may come, and none in ``seen``."""
         n = self.keys.n_names
         others = allowed >> n
-        names = np.frombuffer((allowed & ((1 << n) - 1)).to_bytes(n // 8 + 1, "little"), np.uint8)
-        ordered = np.packbits(np.unpackbits(names, bitorder="little")[self._order], bitorder="little")
+        ordered = np.packbits(self.in_order(allowed), bitorder="little")
         base = self.undeclared(others).dfa.start if others else 0
         rest = frozenset(map(_spelling, seen)) if others else frozenset[bytes]()
         return KeyNode(self, 0, n, 0, int.from_bytes(ordered.tobytes(), "little"), others, base, rest)

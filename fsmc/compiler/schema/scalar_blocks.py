@@ -6,6 +6,7 @@ string ends with its closing quote; a number only where something else begins, s
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -14,10 +15,11 @@ import numpy.typing as npt
 
 from fsmc.compiler.automata.byte_groups import loop_groups
 from fsmc.compiler.automata.lazy_rsm import LazyRSM
-from fsmc.compiler.schema.atoms import FALSE_LITERAL, NULL, NUMBER, STRING, TRUE_LITERAL
+from fsmc.compiler.schema.atoms import FALSE_LITERAL, NULL, NUMBER, STRING, TRUE_LITERAL, Format, Integer
 from fsmc.compiler.schema.counted import BLOCK, CountedString
-from fsmc.compiler.schema.formula import Formulas
+from fsmc.compiler.schema.formula import TRUE, Formulas
 from fsmc.compiler.schema.json_text import escape_json, json_spelling
+from fsmc.compiler.schema.key_rows import MAX_NODES, KeyRows
 from fsmc.compiler.schema.key_space import KeySpace
 from fsmc.compiler.schema.key_trie import KeyNode, KeyTrie
 from fsmc.compiler.schema.numbers import number_component
@@ -49,6 +51,7 @@ class ScalarBlocks:
         self._values: dict[tuple[str, int, tuple[int, ...]], dict[int, int]] = {}
         self._tries: dict[KeySpace, KeyTrie] = {}
         self._undeclared: dict[tuple[KeyTrie, int], int] = {}
+        self._rows: dict[tuple[KeyTrie, int], KeyRows] = {}
         self._base_rows: dict[tuple[KeyTrie, int, int], tuple[bytes, list[int]]] = {}
 
     def value(self, type_: str, must: int, watches: tuple[int, ...]) -> dict[int, int]:
@@ -56,21 +59,47 @@ class ScalarBlocks:
         key = (type_, must, watches)
         known = self._values.get(key)
         if known is None:
+            name = self._common_name(type_, must, watches)
             if type_ == STRING:
-                known = {ord('"'): self._string(must, watches)}
+                known = {ord('"'): self._string(must, watches, name)}
             elif type_ == NUMBER:
-                known = self._number(number_component(must, watches, self.table))
+                known = self._number(number_component(must, watches, self.table), name)
             else:
                 known = self._literal(_LITERALS[type_])
             self._values[key] = known
         return known
+
+    def _common_name(self, type_: str, must: int, watches: tuple[int, ...]) -> tuple[str, Hashable] | None:
+        """A name for what occurs in many schemas: any string or number, any integer, a format. See `Block`."""
+        literal = self.table.literal(must)
+        payload = self.table.payload(literal[0]) if literal and literal[1] else None
+        common = must == TRUE or isinstance(payload, (Integer, Format))
+        return (type_, payload) if common and not watches else None
 
     def key(self, keys: KeySpace, allowed: int, seen: frozenset[str]) -> int:
         """The state after a key's opening quote; exits with the class of the key. See `KeyTrie.root`."""
         trie = self._tries.get(keys)
         if trie is None:
             trie = self._tries[keys] = KeyTrie(keys)
-        return self.rsm.new_state(trie.root(allowed, seen))
+        if seen or trie.n_bytes > MAX_NODES:
+            return self.rsm.new_state(trie.root(allowed, seen))
+        return self._key_rows(trie, allowed >> keys.n_names).root(trie.in_order(allowed))
+
+    def _key_rows(self, trie: KeyTrie, others: int) -> KeyRows:
+        key = (trie, others)
+        known = self._rows.get(key)
+        if known is None:
+            names, exit_ = trie.names, self.rsm.exit
+            exits = np.array([exit_(c) for c in trie.classes.tolist()], np.int32)
+            if others:
+                dfa, n = trie.undeclared(others).dfa, trie.keys.n_names
+                of_outcome = np.array([*(exit_(n + i) for i in range(len(dfa.vectors))), 0], np.int32)
+                offset = self._undeclared_keys(trie, others)
+                known = KeyRows(self.rsm, names, exits, dfa, offset, of_outcome[dfa.outcome])
+            else:
+                known = KeyRows(self.rsm, names, exits, None, 0, np.zeros(1, np.int32))
+            self._rows[key] = known
+        return known
 
     def build_key(self, state: int, node: KeyNode) -> None:
         """Make the row of a state in a key."""
@@ -80,8 +109,6 @@ class ScalarBlocks:
         ends = trie.ends(node)
         if ends is not None:
             targets[ord('"')] = rsm.exit(ends)
-        else:
-            targets.setdefault(ord('"'), 0)  # behind a backslash a quote does not end the key
         byte_class = bytearray(base_class)
         for column, byte in enumerate(targets, len(base_codes)):
             byte_class[byte] = column
@@ -111,16 +138,17 @@ class ScalarBlocks:
         known = self._undeclared.get(key)
         if known is None:
             dfa, n = trie.undeclared(others).dfa, trie.keys.n_names
-            start = self._quoted(dfa, [self.rsm.exit(n + i) for i in range(len(dfa.vectors))])
+            name = "key" if trie.keys.others is None else None
+            start = self._quoted(dfa, [self.rsm.exit(n + i) for i in range(len(dfa.vectors))], name, shift=n)
             known = self._undeclared[key] = start - dfa.start
         return known
 
     def white_space(self, at_most: int) -> int:
         """The state after the first of at most so many white space characters."""
         byte_class, delta, final = _white_space_tables(at_most, self.rsm.exit_redo(0))
-        return self.rsm.add_block(byte_class, delta, final) + 1
+        return self.rsm.add_block(byte_class, delta, final, ("space", at_most)) + 1
 
-    def _string(self, must: int, watches: tuple[int, ...]) -> int:
+    def _string(self, must: int, watches: tuple[int, ...], name: Hashable) -> int:
         """The state after the opening quote of a string."""
         listed = listed_strings(must, watches, self.table, json_spelling)
         if listed is not None:
@@ -128,7 +156,7 @@ class ScalarBlocks:
         rest, low, high = split_length(must, self.table)
         if (low, high) == (0, None):
             dfa = escape_json(string_component(must, watches, self.table))
-            return self._quoted(dfa, self._exits(dfa))
+            return self._quoted(dfa, self._exits(dfa), name)
         content = string_component(rest, watches, self.table)
         if content.n_states > MAX_COUNTED_STATES and (high or low) <= MAX_LENGTH_AT_ONCE:
             # most of it is a list of excluded strings, of which each state has one length only
@@ -140,14 +168,14 @@ class ScalarBlocks:
     def _exits(self, dfa: OutcomeDFA) -> list[int]:
         return [self.rsm.exit(self.outcomes.number(vector)) for vector in dfa.vectors]
 
-    def _quoted(self, dfa: OutcomeDFA, exits: list[int]) -> int:
+    def _quoted(self, dfa: OutcomeDFA, exits: list[int], name: Hashable = None, shift: int = 0) -> int:
         """Add a machine over the text between quotes; its closing quote stands for ``exits[outcome of the state]``."""
         byte_class, delta = _own_class(dfa, b'"')
         ends = dfa.outcome >= 0
         delta[ends, byte_class[ord('"')]] = np.array(exits, np.int32)[dfa.outcome[ends]]
-        return self.rsm.add_block(byte_class, delta, np.full(len(delta), -1, np.int32)) + dfa.start
+        return self.rsm.add_block(byte_class, delta, np.full(len(delta), -1, np.int32), name, shift) + dfa.start
 
-    def _number(self, dfa: OutcomeDFA) -> dict[int, int]:
+    def _number(self, dfa: OutcomeDFA, name: Hashable) -> dict[int, int]:
         """Add a machine over a number's text, which ends only where something else begins, or the whole text ends."""
         byte_class, delta = _own_class(dfa, _NUMBER_ENDS)
         outcomes = np.array([self.outcomes.number(v) for v in dfa.vectors], np.int32)
@@ -157,7 +185,7 @@ class ScalarBlocks:
             delta[ends, byte_class[byte]] = codes[dfa.outcome[ends]]
         final = np.full(len(delta), -1, np.int32)
         final[ends] = outcomes[dfa.outcome[ends]]
-        offset = self.rsm.add_block(byte_class, delta, final)
+        offset = self.rsm.add_block(byte_class, delta, final, name)
         first = dfa.delta[dfa.start]
         return {b: int(first[dfa.byte_class[b]]) + offset for b in b"-0123456789" if first[dfa.byte_class[b]] > 0}
 
@@ -168,7 +196,7 @@ class ScalarBlocks:
         delta = np.zeros((len(text), len(letters) + 1), np.int32)
         for i, byte in enumerate(text[1:], 1):
             delta[i, byte_class[byte]] = i + 1 if i + 1 < len(text) else self.rsm.exit(0)
-        return {text[0]: self.rsm.add_block(byte_class, delta, np.full(len(delta), -1, np.int32)) + 1}
+        return {text[0]: self.rsm.add_block(byte_class, delta, np.full(len(delta), -1, np.int32), text) + 1}
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _SMALL = 12  # groups up to this size are sorted by insertion: passing over 257 counters would cost more
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class TokenTrie:
     """Every token with bytes, in a trie without its root, nodes in preorder, children in byte order.
 

@@ -1,0 +1,218 @@
+"""Rows of the states in keys, made by a kernel for all names of an object at once.
+
+The states are those of `key_trie`: a node of the trie of the declared names, with the names below it that may come. Made one
+by one in Python they cost more than all the rest of a mask, since a mask looks at every one of them; a thousand names
+are the other way round. So objects of ordinary size have theirs made here, when a key may begin; what is there already
+from another place in the object is used again, with all below it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from fsmc.compiler.automata.dfa import Array
+from fsmc.compiler.automata.lazy_rsm import LazyRSM
+from fsmc.compiler.automata.recursion import Like
+from fsmc.compiler.schema.outcome_dfa import OutcomeDFA
+from fsmc.jit import kernel
+
+MAX_NODES = 4096
+"""Tries with more nodes are not built whole."""
+
+
+class NameTrie(NamedTuple):
+    """Names in the order of their texts as a trie, nodes in preorder, the root first.
+
+    byte: uint8[N], the byte that leads to a node; parent, end: int32[N], the node above, and one past those below;
+    low, high: int32[N], the names that begin with the node's bytes; ends: int32[N], the name that ends there, or -1.
+    """
+
+    byte: npt.NDArray[np.uint8]
+    parent: npt.NDArray[np.int32]
+    end: npt.NDArray[np.int32]
+    low: npt.NDArray[np.int32]
+    high: npt.NDArray[np.int32]
+    ends: npt.NDArray[np.int32]
+
+    @classmethod
+    def of(cls, texts: list[bytes]) -> NameTrie:
+        """The trie of different texts in ascending order.
+
+        >>> trie = NameTrie.of([b"a", b"ab", b"b"])
+        >>> trie.parent.tolist(), trie.ends.tolist(), trie.end.tolist()
+        ([-1, 0, 1, 0], [-1, 0, 1, 2], [4, 3, 3, 4])
+        """
+        data = np.frombuffer(b"".join(texts) or b"\0", np.uint8)
+        offsets = np.zeros(len(texts) + 1, np.int64)
+        np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)), out=offsets[1:])
+        most = int(offsets[-1]) + 1
+        numbers = np.empty((5, most), np.int32)
+        byte, path = np.zeros(most, np.uint8), np.zeros(most + 1, np.int32)
+        n = _spell(data, offsets, byte, numbers, path)
+        return cls(byte[:n], *(numbers[:, :n]))
+
+
+class KeyRows:
+    """The states of one trie, with the same undeclared keys allowed, in a machine.
+
+    undeclared: their machine, already in ``rsm`` with its state numbers higher by ``offset``; None if none may come.
+    exits: for each name, in order, the code of its closing quote; others: int32[states of undeclared], the same after an
+    undeclared key (0 where none ends).
+    """
+
+    def __init__(
+        self,
+        rsm: LazyRSM,
+        trie: NameTrie,
+        exits: npt.NDArray[np.int32],
+        undeclared: OutcomeDFA | None,
+        offset: int,
+        others: npt.NDArray[np.int32],
+    ) -> None:
+        self.rsm, self.trie, self.exits, self.offset, self.others = rsm, trie, exits, offset, others
+        if undeclared is None:
+            base_class, self._delta, self._base = np.zeros(256, np.uint8), np.zeros((1, 1), np.int32), 0
+        else:
+            base_class, self._delta, self._base = undeclared.byte_class, undeclared.delta, undeclared.start
+        own = np.zeros(256, np.bool_)
+        own[trie.byte[1:]] = own[ord('"')] = True
+        listed = np.flatnonzero(own)
+        byte_class = base_class.astype(np.int64)
+        byte_class[listed] = 256 + np.arange(len(listed))
+        classes, byte_class = np.unique(byte_class, return_inverse=True)
+        self._byte_class = byte_class.reshape(-1).astype(np.uint8)
+        first_byte = np.zeros(len(classes), np.int64)
+        first_byte[self._byte_class] = np.arange(256)  # some byte of each class
+        self._columns = base_class[first_byte].astype(np.int32)
+        self._map = rsm.class_map(self._byte_class)
+        n_nodes = len(trie.byte)
+        self._newest = np.full(n_nodes, -1, np.int32)  # per node: the last entry made for it
+        self._entries = np.empty((2 * n_nodes, 4), np.int32)
+        self._n_entries = 0
+        self._roots: dict[bytes, int] = {}
+        self._allowed = np.empty((4, len(exits)), np.bool_)
+
+    def root(self, allowed: npt.NDArray[np.bool_]) -> int:
+        """The state before the first byte, when the names with ``allowed`` (bool[names]) may come."""
+        key = allowed.tobytes()
+        known = self._roots.get(key)
+        if known is not None:
+            return known
+        rsm, trie, n_nodes = self.rsm, self.trie, len(self.trie.byte)
+        number = len(self._roots)
+        self._allowed = _with_room(self._allowed, number + 1)
+        self._entries = _with_room(self._entries, self._n_entries + n_nodes)
+        self._allowed[number] = allowed
+        codes, like = np.empty((n_nodes, len(self._columns)), np.int32), np.empty(n_nodes, np.int32)
+        first = rsm.n_states
+        n_new, state = _add_nodes(
+            *trie, self._allowed, number, self._delta, self._base, self.offset, self.exits, self.others,
+            self._columns, self._byte_class, self._newest, self._entries, self._n_entries, first, codes, like,
+        )  # fmt: skip
+        self._n_entries += n_new
+        if n_new:
+            rsm.reserve(n_new, Like(first, like[:n_new]))
+            rsm.set_rows(first, self._map, codes[:n_new])
+        self._roots[key] = state
+        return int(state)
+
+
+def _with_room(array: npt.NDArray[Any], n: int) -> npt.NDArray[Any]:
+    if n <= len(array):
+        return array
+    larger = np.empty((2 * n, array.shape[1]), array.dtype)
+    larger[: len(array)] = array
+    return larger
+
+
+@kernel
+def _spell(data: Array, offsets: Array, byte: Array, numbers: Array, path: Array) -> int:
+    """Fill the arrays of `NameTrie`; the number of nodes. ``numbers``: parent, end, low, high, ends."""
+    for k in range(5):
+        numbers[k, 0] = -1 if k == 0 or k == 4 else 0
+    n = 1
+    for i in range(len(offsets) - 1):
+        start, length = offsets[i], offsets[i + 1] - offsets[i]
+        d = 0
+        if i > 0:
+            before, most = offsets[i - 1], min(length, offsets[i] - offsets[i - 1])
+            while d < most and data[before + d] == data[start + d]:
+                d += 1
+        while d < length:
+            byte[n] = data[start + d]
+            numbers[0, n], numbers[2, n], numbers[3, n], numbers[4, n] = path[d], i, i, -1
+            d += 1
+            path[d] = n
+            n += 1
+        numbers[4, path[length]], numbers[3, path[length]] = i, i + 1
+    for v in range(n):
+        numbers[1, v] = v + 1
+    for v in range(n - 1, 0, -1):
+        parent = numbers[0, v]
+        numbers[1, parent] = max(numbers[1, parent], numbers[1, v])
+        numbers[3, parent] = max(numbers[3, parent], numbers[3, v])
+    return n
+
+
+@kernel
+def _add_nodes(
+    byte: Array, parent: Array, end: Array, low: Array, high: Array, ends: Array, allowed: Array, number: int,
+    delta: Array, base_start: int, offset: int, exits: Array, others: Array,
+    columns: Array, byte_class: Array, newest: Array, entries: Array, n_entries: int, first: int,
+    codes: Array, like: Array,
+) -> tuple[int, int]:  # fmt: skip
+    """Rows of the nodes that are new under ``allowed[number]``, and the root's state.
+
+    entries: int32[capacity, 4], rows (state, a number under which the node was made, the entry made for the node before, the
+    state of the undeclared keys' machine there). like: for each row, that state in the machine, or 0.
+    """
+    quote = byte_class[34]
+    n_new = 0
+    root = 0
+    v = 0
+    while v < len(byte):
+        base = base_start
+        row = np.int64(-1)
+        if v > 0:
+            above = newest[parent[v]]
+            row = np.int64(entries[above, 0]) - first
+            base = delta[entries[above, 3], columns[byte_class[byte[v]]]]
+        live = base > 0
+        for i in range(low[v], high[v]):
+            live = live or allowed[number, i]
+        state = 0
+        entry = newest[v] if live else -1
+        while entry >= 0 and state == 0:
+            same = True
+            other = entries[entry, 1]
+            for i in range(low[v], high[v]):
+                if allowed[number, i] != allowed[other, i]:
+                    same = False
+                    break
+            if same:
+                state = entries[entry, 0]
+            entry = entries[entry, 2]
+        new = live and state == 0
+        if new:
+            state = first + n_new
+            entry = n_entries + n_new
+            entries[entry, 0], entries[entry, 1], entries[entry, 2], entries[entry, 3] = state, number, newest[v], base
+            newest[v] = entry
+            for c in range(len(columns)):
+                target = delta[base, columns[c]]
+                codes[n_new, c] = target + offset if target > 0 else 0
+            if ends[v] >= 0:
+                codes[n_new, quote] = exits[ends[v]] if allowed[number, ends[v]] else 0
+            elif others[base] != 0:  # else the quote is no end, but may be escaped
+                codes[n_new, quote] = others[base]
+            like[n_new] = base + offset if base > 0 else 0
+            n_new += 1
+        if row >= 0:
+            codes[row, byte_class[byte[v]]] = state
+        else:
+            root = state
+        v = v + 1 if new else np.int64(end[v])
+    return n_new, root

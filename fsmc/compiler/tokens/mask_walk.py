@@ -1,0 +1,324 @@
+"""The tokens that a configuration allows, by a walk of the token trie beside the machine.
+
+What is found are *ranges*, int32[n, 2] ascending rows (low, high): the tokens with ranks ``low`` to ``high - 1`` are allowed.
+
+Most of a large mask does not depend on who called: inside a string, all tokens without a quote are allowed whatever follows
+the string. So a state of a block (a component that is known as a whole and calls nothing) is walked once on its own, which
+gives the tokens that stay inside and the *exits*, the places in the trie at which the component ends. Only what lies
+beyond the exits is walked for each caller.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from fsmc.compiler.automata.dfa import Array
+from fsmc.compiler.automata.recursion import RecursiveMachine
+from fsmc.compiler.automata.tables import CALL, EXIT, UNKNOWN
+from fsmc.compiler.tokens.stacks import ReturnStacks, after
+from fsmc.compiler.tokens.trie import TokenTrie
+from fsmc.compiler.tokens.walk import DONE, FULL, MISSING
+from fsmc.jit import kernel
+
+MAX_EXITS = 4096
+
+WHOLE_TRIE: npt.NDArray[np.int32] = np.full((1, 3), -1, np.int32)
+"""The "exits" to walk from where nothing is known: the one row stands for the whole trie."""
+
+WHOLE_TRIE.setflags(write=False)
+
+_NO_NODE = -1
+
+
+class Scratch(NamedTuple):
+    """Arrays that a walk works in. ranges: int32[n_tokens // 2 + 1, 2]; path: int32[height + 1, 4]; exits: int32[MAX_EXITS, 3]."""
+
+    ranges: npt.NDArray[np.int32]
+    path: npt.NDArray[np.int32]
+    exits: npt.NDArray[np.int32]
+
+
+_unused: weakref.WeakKeyDictionary[TokenTrie, list[Scratch]] = weakref.WeakKeyDictionary()
+
+
+def borrow_scratch(trie: TokenTrie) -> Scratch:
+    """Arrays that nobody else uses until `return_scratch`; the grammars of a vocabulary share them."""
+    try:
+        return _unused[trie].pop()
+    except (KeyError, IndexError):
+        return Scratch(
+            np.empty((trie.n_tokens // 2 + 1, 2), np.int32),
+            np.empty((trie.height + 1, 4), np.int32),
+            np.empty((MAX_EXITS, 3), np.int32),
+        )
+
+
+def return_scratch(trie: TokenTrie, scratch: Scratch) -> None:
+    """Give the arrays back."""
+    _unused.setdefault(trie, []).append(scratch)
+
+
+def walk_configuration(
+    machine: RecursiveMachine,
+    stacks: ReturnStacks,
+    trie: TokenTrie,
+    state: int,
+    stack: int,
+    scratch: Scratch,
+    exits: npt.NDArray[np.int32] = WHOLE_TRIE,
+) -> tuple[int, int, int]:
+    """Write the ranges of a configuration to ``scratch.ranges``. Returns how many frames they depend on, how many ranges there
+    are, and how many tokens.
+
+    exits: from `walk_block`, int32[m, 3]: then only the tokens that leave the block that ``state`` is in. Ranges that depend on
+    n frames hold for any other stack with the same n frames on top; where an exit met the end of the stack n is one more
+    than there are frames.
+    """
+    depth = lowest = int(stacks.nodes[stack, 2])
+    scratch.path[0, :2] = state, stack
+    job, node, n_ranges = 0, _NO_NODE, 0
+    while True:
+        tables = machine.tables
+        status, job, node, lowest, n_ranges, frame, number = _walk(
+            tables.edges, tables.states, tables.class_maps, tables.actions, tables.returns, tables.loops, stacks.nodes,
+            trie.byte, trie.depth, trie.end, trie.token_start, trie.groups, trie.level, trie.rounds,
+            exits, scratch.ranges, scratch.path, stack, job, node, lowest, n_ranges,
+        )  # fmt: skip
+        if status == DONE:
+            return depth - lowest, n_ranges, count_tokens(scratch.ranges, n_ranges)
+        machine.build(frame, number)
+
+
+def walk_block(
+    machine: RecursiveMachine, trie: TokenTrie, state: int, scratch: Scratch
+) -> tuple[int, int, npt.NDArray[np.int32] | None]:
+    """Write the ranges of the tokens that stay inside the block of ``state``; how many ranges and tokens, and the exits.
+
+    exits: int32[m, 3], rows (node of the trie, EXIT or EXIT_REDO, outcome); None where there are too many.
+    """
+    tables = machine.tables
+    scratch.path[0, 0] = state
+    status, n_ranges, n_exits = _walk_block(
+        tables.edges, tables.states, tables.class_maps, tables.actions, tables.loops,
+        trie.byte, trie.depth, trie.end, trie.token_start, trie.groups, trie.level, trie.rounds,
+        scratch.ranges, scratch.path, scratch.exits,
+    )  # fmt: skip
+    exits = scratch.exits[:n_exits].copy() if status == DONE else None
+    return n_ranges, count_tokens(scratch.ranges, n_ranges), exits
+
+
+def other_exits(
+    machine: RecursiveMachine, trie: TokenTrie, state: int, like: int, exits: npt.NDArray[np.int32], scratch: Scratch
+) -> npt.NDArray[np.int32]:
+    """The exits of a state that is `Like` another, given those of the other."""
+    tables = machine.tables
+    scratch.path[0, :2] = state, like
+    out = np.empty_like(exits)
+    n = _replace_exits(
+        tables.edges, tables.states, tables.class_maps, tables.actions, trie.byte, trie.depth, trie.end,
+        scratch.path, exits, out,
+    )  # fmt: skip
+    return out[:n]
+
+
+def count_tokens(ranges: npt.NDArray[np.int32], n_ranges: int) -> int:
+    """How many tokens are in the first ``n_ranges`` ranges."""
+    used = ranges[:n_ranges]
+    return int(used[:, 1].sum()) - int(used[:, 0].sum())
+
+
+def ids_in(
+    ranges: npt.NDArray[np.int32], n_ranges: int, trie: TokenTrie, n_tokens: int, *, gaps: bool = False
+) -> npt.NDArray[np.int32]:
+    """The ids (int32[n_tokens], read-only) of the tokens in the ranges, or of the trie's tokens in none of them."""
+    ids = np.empty(n_tokens, np.int32)
+    _list_ids(ranges, n_ranges, trie.token_ids, gaps, ids)
+    ids.setflags(write=False)
+    return ids
+
+
+@kernel
+def _walk(
+    edges: Array, states: Array, class_maps: Array, actions: Array, returns: Array, loops: Array, nodes: Array,
+    byte: Array, depth: Array, end: Array, token_start: Array, groups: Array, level: Array, rounds: Array,
+    exits: Array, ranges: Array, path: Array, stack: int, job: int, node: int, lowest: int, n_ranges: int,
+) -> tuple[int, int, int, int, int, int, int]:  # fmt: skip
+    """Go on at ``node`` of what lies beyond ``exits[job]``, or begin it if that is -1.
+
+    ``path`` int32[height + 1, 4] holds, after each depth: state, stack, pushed parent and frame. A frame pushed on the way
+    needs no node in the pool: at most one is pushed at each depth, and only what lies deeper on the same path refers to
+    it, so the frame pushed at depth ``d`` is called ``-d`` and lies in ``path[d]``.
+
+    Returns why it stopped; job and node to go on from; the length of the shortest stack that was left (-1 if an exit met
+    the end); the number of ranges; what is missing.
+    """
+    while job < len(exits):
+        top_node, kind = np.int64(exits[job, 0]), exits[job, 1]
+        stop = np.int64(len(byte))
+        if kind >= 0:
+            stop = np.int64(end[top_node])
+            if node < 0:
+                lowest = min(lowest, np.int64(nodes[stack, 2]) - 1)
+                if stack == 0:
+                    return DONE, job, node, lowest, n_ranges, 0, 0
+                target = after(returns, np.int64(nodes[stack, 1]), np.int64(exits[job, 2]))
+                if target == UNKNOWN:
+                    return MISSING, job, node, lowest, n_ranges, np.int64(nodes[stack, 1]), np.int64(exits[job, 2])
+                node = top_node
+                d = np.int64(depth[top_node])
+                if target == 0:
+                    node = stop
+                elif kind == EXIT:
+                    path[d, 0], path[d, 1] = target, nodes[stack, 0]
+                    low, high = token_start[node], token_start[node + 1]
+                    if low < high:
+                        if n_ranges > 0 and ranges[n_ranges - 1, 1] == low:
+                            ranges[n_ranges - 1, 1] = high
+                        else:
+                            ranges[n_ranges, 0], ranges[n_ranges, 1] = low, high
+                            n_ranges += 1
+                    node += 1
+                else:
+                    path[d - 1, 0], path[d - 1, 1] = target, nodes[stack, 0]
+        elif node < 0:
+            node = np.int64(0)
+        while node < stop:
+            d = np.int64(depth[node])
+            q, top = path[d - 1, 0], path[d - 1, 1]
+            left = lowest
+            while True:
+                if states[q, 0] == UNKNOWN:
+                    return MISSING, job, node, lowest, n_ranges, -1, np.int64(q)
+                code = edges[states[q, 0] + class_maps[states[q, 1] + byte[node]]]
+                if code >= 0:
+                    q = code
+                    break
+                action, operand, frame = actions[-1 - code, 0], actions[-1 - code, 1], actions[-1 - code, 2]
+                if action == CALL:
+                    path[d, 2], path[d, 3] = top, frame
+                    q, top = operand, np.int32(-d)
+                    break
+                if top >= 0:
+                    left = min(left, np.int64(nodes[top, 2]) - 1)
+                    if top == 0:
+                        q = np.int32(0)
+                        break
+                    frame, top = nodes[top, 1], nodes[top, 0]
+                else:
+                    frame, top = path[-top, 3], path[-top, 2]
+                target = after(returns, np.int64(frame), np.int64(operand))
+                if target == UNKNOWN:
+                    return MISSING, job, node, lowest, n_ranges, np.int64(frame), np.int64(operand)
+                q = np.int32(target)
+                if q == 0 or action == EXIT:
+                    break
+            lowest = left
+            below = np.int64(end[node])
+            if q == 0:
+                node = below
+                continue
+            stays = groups[node] & ~loops[q] == 0 and rounds[level[node]] <= states[q, 3]
+            low, high = token_start[node], token_start[below if stays else node + 1]
+            if low < high:
+                if n_ranges > 0 and ranges[n_ranges - 1, 1] == low:
+                    ranges[n_ranges - 1, 1] = high
+                else:
+                    ranges[n_ranges, 0], ranges[n_ranges, 1] = low, high
+                    n_ranges += 1
+            if stays:
+                node = below
+                continue
+            path[d, 0], path[d, 1] = q, top
+            node += 1
+        job += 1
+        node = np.int64(-1)
+    return DONE, job, node, lowest, n_ranges, 0, 0
+
+
+@kernel
+def _walk_block(
+    edges: Array, states: Array, class_maps: Array, actions: Array, loops: Array,
+    byte: Array, depth: Array, end: Array, token_start: Array, groups: Array, level: Array, rounds: Array,
+    ranges: Array, path: Array, exits: Array,
+) -> tuple[int, int, int]:  # fmt: skip
+    """The walk inside a block: why it stopped, the numbers of ranges and exits."""
+    n_ranges = n_exits = 0
+    node = 0
+    while node < len(byte):
+        d = np.int64(depth[node])
+        q = path[d - 1, 0]
+        q = edges[states[q, 0] + class_maps[states[q, 1] + byte[node]]]
+        below = np.int64(end[node])
+        if q <= 0:
+            if q < 0:
+                if n_exits == len(exits):
+                    return FULL, n_ranges, n_exits
+                exits[n_exits, 0], exits[n_exits, 1], exits[n_exits, 2] = node, actions[-1 - q, 0], actions[-1 - q, 1]
+                n_exits += 1
+            node = below
+            continue
+        stays = groups[node] & ~loops[q] == 0 and rounds[level[node]] <= states[q, 3]
+        low, high = token_start[node], token_start[below if stays else node + 1]
+        if low < high:
+            if n_ranges > 0 and ranges[n_ranges - 1, 1] == low:
+                ranges[n_ranges - 1, 1] = high
+            else:
+                ranges[n_ranges, 0], ranges[n_ranges, 1] = low, high
+                n_ranges += 1
+        path[d, 0] = q
+        node = below if stays else node + 1
+    return DONE, n_ranges, n_exits
+
+
+@kernel
+def _replace_exits(
+    edges: Array, states: Array, class_maps: Array, actions: Array, byte: Array, depth: Array, end: Array,
+    path: Array, exits: Array, out: Array,
+) -> int:  # fmt: skip
+    """Walk a state and one that it is `Like` side by side, as long as they are apart, and correct the exits met there."""
+    n = i = 0
+    node = 0
+    while node < len(byte):
+        d = np.int64(depth[node])
+        q, p = path[d - 1, 0], path[d - 1, 1]
+        q = edges[states[q, 0] + class_maps[states[q, 1] + byte[node]]]
+        p = edges[states[p, 0] + class_maps[states[p, 1] + byte[node]]]
+        if q > 0 and q != p:
+            path[d, 0], path[d, 1] = q, p
+            node += 1
+            continue
+        if q != p:
+            while i < len(exits) and exits[i, 0] < node:
+                out[n, 0], out[n, 1], out[n, 2] = exits[i, 0], exits[i, 1], exits[i, 2]
+                n += 1
+                i += 1
+            if i < len(exits) and exits[i, 0] == node:
+                i += 1
+            if q < 0:
+                out[n, 0], out[n, 1], out[n, 2] = node, actions[-1 - q, 0], actions[-1 - q, 1]
+                n += 1
+        node = np.int64(end[node])
+    while i < len(exits):
+        out[n, 0], out[n, 1], out[n, 2] = exits[i, 0], exits[i, 1], exits[i, 2]
+        n += 1
+        i += 1
+    return n
+
+
+@kernel
+def _list_ids(ranges: Array, n_ranges: int, token_ids: Array, gaps: bool, ids: Array) -> None:
+    """Write the ids of `ids_in`."""
+    out = 0
+    previous = 0
+    for r in range(n_ranges + 1):
+        low = np.int64(ranges[r, 0]) if r < n_ranges else len(token_ids)
+        high = np.int64(ranges[r, 1]) if r < n_ranges else low
+        start, stop = (previous, low) if gaps else (low, high)
+        for rank in range(start, stop):
+            ids[out] = token_ids[rank]
+            out += 1
+        previous = high

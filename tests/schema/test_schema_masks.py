@@ -1,0 +1,94 @@
+"""A mask holds exactly the tokens that the matcher takes, in every place of texts under schemas of each kind of component."""
+
+import json
+
+import numpy as np
+import pytest
+
+import fsmc
+
+NAMES = {"type": "object", "properties": {"name": {"type": "string"}, "names": {"type": "integer"}, "id": {"const": 7}}}
+CASES = {
+    "other keys": (NAMES, {"name": 'a "quoted" \\ é☃', "names": 3, "nam": [1.5e3], "id2": None}),
+    "no other keys": ({**NAMES, "additionalProperties": False}, {"name": "x", "id": 7}),
+    "required": ({**NAMES, "required": ["id"]}, {"name": "", "id": 7, "": True}),
+    "key patterns": (
+        {"patternProperties": {"^n": {"type": "number"}, "e$": {"minimum": 2}}, "properties": {"ne": {"const": 3}}},
+        {"ne": 3, "nene": 2.5, "x": False, "e": "s"},
+    ),
+    "few other keys": (
+        {"propertyNames": {"enum": ["n", "na", "id"]}, "properties": {"na": {"type": "null"}}},
+        {"na": None, "n": [], "id": 1},
+    ),
+    "tracked keys": ({"minProperties": 3, "properties": {"a": True}}, {"a": 1, "b": 2, "n": 3}),
+    "names with escapes": (
+        {"properties": {'q"é': True, "a\\b": True, "a\nb": True}},
+        {"a\\": 1, 'q"': 2, "a": 3, 'q"ée': None, "a\t": 4},
+    ),
+    "strings": (
+        {
+            "type": "array",
+            "items": {
+                "anyOf": [
+                    {"type": "string", "maxLength": 4},
+                    {"type": "string", "pattern": "^n[a-z]*$"},
+                    {"type": "string", "format": "date"},
+                    {"enum": ["name", "na me", 12]},
+                ]
+            },
+        },
+        ["nam", "2024-02-29", "nnnnnnnnn", "na me", 12],
+    ),
+    "numbers": ({"items": {"type": "number", "minimum": -3, "multipleOf": 0.5}}, [1, -2.5, 30.0, 0]),
+    "recursion": ({"$ref": "#/$defs/t", "$defs": {"t": {"items": {"$ref": "#/$defs/t"}, "type": ["array", "string"]}}}, [["n"], []]),
+    "watched": (
+        {"oneOf": [{"properties": {"n": {"type": "string"}, "a": {"minimum": 2}}}, {"properties": {"n": {"minLength": 2}, "a": {"type": "integer"}}}]},
+        {"n": "nn", "a": 1},
+    ),
+}  # fmt: skip
+PIECES = [
+    '"na',
+    'name"',
+    '": "',
+    '":',
+    '", "',
+    '"}',
+    ' "n',
+    "nam",
+    'e":',
+    '"id',
+    "e☃",
+    "12",
+    "2.5",
+    ", ",
+    "[[",
+    '"]',
+    'd":',
+]
+
+
+def vocabulary() -> fsmc.Vocabulary:
+    texts = [json.dumps(value, ensure_ascii=False).encode() for _, value in CASES.values()]
+    cut = {text[i : i + n] for text in texts for n in (2, 3, 5, 8) for i in range(0, len(text), 2)}
+    tokens = [bytes([byte]) for byte in range(256)] + sorted(cut | {piece.encode() for piece in PIECES})
+    return fsmc.Vocabulary.from_tokens([*tokens, b""], eos_token_ids=[len(tokens)])
+
+
+@pytest.mark.parametrize("order", ["schema", "any"])
+@pytest.mark.parametrize("whitespace", ["flexible", "json"])
+@pytest.mark.parametrize("name", CASES)
+def test_masks_are_what_the_matcher_takes(name, whitespace, order):
+    schema, value = CASES[name]
+    vocab = vocabulary()
+    compiler = fsmc.GrammarCompiler(vocab, cache_dir=None, whitespace=whitespace, property_order=order)
+    grammar = compiler.compile_json_schema(schema)
+    mask = fsmc.allocate_token_bitmask(1, vocab.size)
+    text = json.dumps(value, ensure_ascii=False).encode()
+    for _again in range(2):  # the second time from rows that are remembered
+        matcher = fsmc.GrammarMatcher(grammar)
+        for i in range(len(text) + 1):
+            matcher.fill_next_token_bitmask(mask)
+            allowed = np.flatnonzero(np.unpackbits(mask.view(np.uint8), bitorder="little")).tolist()
+            assert allowed == [t for t in range(vocab.size) if matcher.fork().accept_token(t)], text[:i]
+            assert matcher.accept_bytes(text[i : i + 1])
+        assert matcher.is_completed()
