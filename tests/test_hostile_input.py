@@ -106,6 +106,13 @@ def test_damaged_machines_of_interegular(damage):
         {"const": b"x"},
         {"enum": {1, 2}},
         {"properties": {1: {}}},
+        {1: {}},
+        {"required": ("a",)},
+        {"multipleOf": 10**300},
+        {"type": "array", "contains": {"type": "null"}, "minContains": 10**12},
+        {"$ref": "#/$defs/\ud800\0"},
+        {"patternProperties": {"(a": {}}},
+        {"items": {"pattern": "(a|b)*a(a|b){25}c", "type": "string"}},
         _nested(100_000, {"type": "integer"}, lambda inner: {"not": inner}),
         {"enum": _nested(100_000, 1, lambda inner: [inner])},
     ],
@@ -117,6 +124,24 @@ def test_hostile_schemas_are_refused_at_once(schema):
         COMPILER.compile_json_schema(schema)
     assert time.perf_counter() - start < 5
     assert len(str(caught.value).encode()) < 1000
+
+
+@pytest.mark.parametrize(
+    ("schema", "accepted"),
+    [
+        ({"maxLength": 10**300}, b'"a"'),
+        ({"maxItems": 10**300, "maxProperties": 10**300}, b"[]"),
+        ({"uniqueItems": True, "contains": {"type": "string"}, "maxItems": 10**12}, b'["a",1]'),
+        ({"not": {"uniqueItems": True}, "maxItems": 10**12}, b"[1,1]"),
+        ({"minLength": 10**300, "minItems": 10**300}, b"1"),
+        ({"minimum": -1e-390, "multipleOf": 0.5}, b"1.5"),
+        ({"properties": {"a\0b": {"type": "null"}}, "required": ["a\0b"], "type": "object"}, b'{"a\\u0000b":null}'),
+        ({"enum": ["\0\x7f\u2028\U0010ffff"]}, '"\\u0000\x7f\u2028\U0010ffff"'.encode()),
+    ],
+    ids=["maxLength", "maxItems", "unique", "repeated", "minimal", "tiny", "NUL in a key", "odd characters"],
+)
+def test_extreme_values_mean_what_they_say(schema, accepted):
+    assert COMPILER.compile_json_schema(schema).machine.matches(accepted)
 
 
 def test_a_cyclic_dict_is_refused():

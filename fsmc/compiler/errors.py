@@ -88,11 +88,8 @@ class LimitExceeded(FsmcError):
             self.pointer = pointer
 
     def __str__(self) -> str:
-        text = (
-            f"{self.name}={self.limit:g} exceeded (reached {self.reached:g})"
-            if isinstance(self.limit, float)
-            else (f"{self.name}={self.limit} exceeded (reached {self.reached})")
-        )
+        limit, reached = (_figure(number) for number in (self.limit, self.reached))
+        text = f"{self.name}={limit} exceeded (reached {reached})"
         text = text if self.pointer is None else f"{_place(self.pointer)}: {text}"
         return f"{text}: {self.hint}" if self.hint else text
 
@@ -141,6 +138,13 @@ class SchemaError(FsmcError, ValueError):
 
 class UnsupportedSchemaError(SchemaError):
     """The schema is well-formed but uses what fsmc cannot compile exactly."""
+
+
+def _figure(number: float) -> str:
+    """A figure of a few digits; counts in full, as long as they are no astronomical ones."""
+    if isinstance(number, float):
+        return f"{number:g}"
+    return str(number) if abs(number) < 10**15 else f"about 10^{number.bit_length() * 0.30103:.0f}"
 
 
 def _place(pointer: str) -> str:

@@ -59,6 +59,8 @@ def parse_json(text: str, max_depth: int = MAX_DEPTH) -> Any:
     except ValueError as error:
         if isinstance(error, SchemaError):
             raise
+        if "integer string conversion" in str(error):  # Python's own limit, of 4,300 digits
+            raise SchemaError("a number in it has thousands of digits; at most some 400 are read", "", "") from error
         raise SchemaError(f"not JSON: {error}; the text is {quoted(text[:81]) if text else 'empty'}", "", "") from error
 
 
