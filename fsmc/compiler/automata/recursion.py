@@ -27,13 +27,12 @@ class Configuration(NamedTuple):
 class Block(NamedTuple):
     """A component that calls nothing and was added as a whole: its first state, and its name.
 
-    Blocks with the same name, in whichever machine, have the same states in the same order, and outcomes that are the same but
-    for what ``shift`` adds; None says nothing.
+    Blocks with the same name, in whichever machine, have the same states in the same order and the same outcomes; None says
+    nothing.
     """
 
     first: int
     name: Hashable
-    shift: int = 0
 
 
 class Like(NamedTuple):

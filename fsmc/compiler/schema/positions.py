@@ -119,11 +119,7 @@ class Spaced(Position):
     position: Position
 
     def edges(self, m: SchemaMachine) -> Edges:
-        edges = self.position.edges(m)
-        if edges or isinstance(self.position, End) or self.position.waits:
-            code = m.whitespace_call(self.position)
-            edges = {**edges, **dict.fromkeys(b" \t\n\r", code)}
-        return edges
+        raise AssertionError("`SchemaMachine` makes this row, together with that of ``position``")
 
     def recorded(self, m: SchemaMachine, text: bytes) -> Position:
         return Spaced(self.position.recorded(m, text))
@@ -224,7 +220,7 @@ class ObjectKey(Position):
 
 @dataclass(frozen=True, slots=True)
 class AfterKey(Return):
-    """Return of a key: the number of its outcome is the class of the key."""
+    """Return of a key: its outcome tells the class of the key."""
 
     o: ObjectState
 
@@ -236,11 +232,12 @@ class AfterKey(Return):
     def resume(self, m: SchemaMachine, truth: Truth) -> int:
         raise AssertionError("a key has a class, not a truth")
 
-    def resume_class(self, m: SchemaMachine, c: int) -> int:
-        """The state to go on in after a key of class ``c``."""
+    def resume_class(self, m: SchemaMachine, outcome: int) -> int:
+        """The state to go on in after a key (see `KeySpace.outcome`)."""
+        c = self.o.shape.keys.class_after(outcome)
         if not self.o.shape.tracks or c < self.o.shape.keys.n_names:
-            return m.gap(Colon(self.o, c))
-        return 0 if self.o.pending else m.gap(Colon(replace(self.o, pending=True), c))
+            return m.gap(Colon(self.o, c), now=True)
+        return 0 if self.o.pending else m.gap(Colon(replace(self.o, pending=True), c), now=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,7 +296,7 @@ class AfterMember(Return):
         if not shape.feasible(residual, place):
             return 0
         after = replace(o, residual=residual, watches=tuple(watches), place=place)
-        return m.gap(ObjectNext(after)) if m.object_possible(after) else 0
+        return m.gap(ObjectNext(after), now=True) if m.object_possible(after) else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,7 +308,7 @@ class ObjectNext(Position):
     def edges(self, m: SchemaMachine) -> Edges:
         edges: Edges = {}
         if m.key_code(self.o) is not None:
-            edges[ord(",")] = m.gap(ObjectKey(self.o), before_key=True, depth=self.o.depth + 1)
+            edges[ord(",")] = m.gap(ObjectKey(self.o), before_key=True, depth=self.o.depth + 1, now=True)
         if self.o.may_end:
             end = m.exit(self.o.outcome)
             edges |= m.closing(ord("}"), end, self.o.depth)
@@ -416,7 +413,7 @@ class AfterItem(Return):
         if not shape.feasible(residual, place):
             return 0
         after = replace(a, residual=residual, watches=tuple(watches), place=place, pending=shape.tracks)
-        return m.gap(ItemNext(after))
+        return m.gap(ItemNext(after), now=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -195,14 +195,9 @@ class LazyMasks:
             n_ranges, n_tokens, exits = walk_block(self.machine, self.trie, state, scratch)
             if exits is None:
                 return None
-            exits[:, 2] -= block.shift
             found = BlockRow(self._pack(scratch, n_ranges, n_tokens), exits)
             if len(rows) < _MAX_SHARED:
                 rows[key] = found
-        if block.shift:
-            exits = found.exits.copy()
-            exits[:, 2] += block.shift
-            found = BlockRow(found.inside, exits)
         return found
 
 
