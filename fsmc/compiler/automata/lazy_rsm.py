@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Hashable
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +30,6 @@ from fsmc.compiler.automata.tables import (
     Tables,
     find_return,
     put_return,
-    read_only,
     return_table,
 )
 from fsmc.compiler.errors import LimitExceeded
@@ -59,6 +58,17 @@ class Builder(Protocol):
         """
 
 
+class _Arrays(NamedTuple):
+    """The arrays of `Tables`, to be written."""
+
+    edges: npt.NDArray[np.int32]
+    states: npt.NDArray[np.int32]
+    class_maps: npt.NDArray[np.uint8]
+    actions: npt.NDArray[np.int32]
+    returns: npt.NDArray[np.int64]
+    loops: npt.NDArray[np.int64]
+
+
 class LazyRSM(RecursiveMachine):
     """The growing machine. Codes of edges are made by `call`, `exit` and `exit_redo`; a state's own number is a plain edge.
 
@@ -75,7 +85,7 @@ class LazyRSM(RecursiveMachine):
         self.builder, self.max_states, self.max_bytes = builder, max_states, max_bytes
         self.start = DEAD
         self.lock = threading.RLock()
-        own = Tables(
+        self._own = _Arrays(
             edges=np.zeros(1024, np.int32),
             states=_unbuilt(64),
             class_maps=np.zeros(256, np.uint8),
@@ -83,9 +93,8 @@ class LazyRSM(RecursiveMachine):
             returns=return_table(np.empty(0, np.int64), np.empty(0, np.int64)),
             loops=np.zeros(64, np.int64),
         )
-        own.states[DEAD, 0] = 0  # the row of the one class of the first map: nothing leads on
-        self._own = own
-        self._published = Tables(*(read_only(array) for array in own))
+        self._own.states[DEAD, 0] = 0  # the row of the one class of the first map: nothing leads on
+        self._published = Tables.of(*self._own)
         self._n_edges, self._n_states, self._n_returns = 1, 1, 0
         self._state_keys: list[Any] = [None]
         self._state_of: dict[Hashable, int] = {}
@@ -306,7 +315,7 @@ class LazyRSM(RecursiveMachine):
                 "tables of the machine, which grow with the texts: raise it, or compile anew",
             )
         self._own = own
-        self._published = Tables(*(read_only(array) for array in own))
+        self._published = Tables.of(*own)
 
     # ── looking ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -357,5 +366,5 @@ def _unbuilt(n: int) -> npt.NDArray[np.int32]:
     return np.tile(np.array([UNKNOWN, 0, -1, 0], np.int32), (n, 1))
 
 
-def _nbytes(tables: Tables) -> int:
+def _nbytes(tables: Tables | _Arrays) -> int:
     return sum(array.nbytes for array in tables)
