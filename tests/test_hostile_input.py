@@ -106,6 +106,15 @@ def test_damaged_machines_of_interegular(damage):
         {"const": b"x"},
         {"enum": {1, 2}},
         {"properties": {1: {}}},
+        {1: {}},
+        {"minimum": b"1"},
+        _nested(180, {"type": "string", "minLength": 3, "maxLength": 2}, lambda inner: {"allOf": [inner]}),
+        {"required": ("a",)},
+        {"multipleOf": 10**300},
+        {"type": "array", "contains": {"type": "null"}, "minContains": 10**12},
+        {"$ref": "#/$defs/\ud800\0"},
+        {"patternProperties": {"(a": {}}},
+        {"items": {"pattern": "(a|b)*a(a|b){25}c", "type": "string"}},
         _nested(100_000, {"type": "integer"}, lambda inner: {"not": inner}),
         {"enum": _nested(100_000, 1, lambda inner: [inner])},
     ],
@@ -117,6 +126,53 @@ def test_hostile_schemas_are_refused_at_once(schema):
         COMPILER.compile_json_schema(schema)
     assert time.perf_counter() - start < 5
     assert len(str(caught.value).encode()) < 1000
+
+
+@pytest.mark.parametrize(
+    ("schema", "accepted"),
+    [
+        ({"maxLength": 10**300}, b'"a"'),
+        ({"maxItems": 10**300, "maxProperties": 10**300}, b"[]"),
+        ({"uniqueItems": True, "contains": {"type": "string"}, "maxItems": 10**12}, b'["a",1]'),
+        ({"not": {"uniqueItems": True}, "maxItems": 10**12}, b"[1,1]"),
+        ({"minLength": 10**300, "minItems": 10**300}, b"1"),
+        ({"minimum": -1e-390, "multipleOf": 0.5}, b"1.5"),
+        ({"properties": {"a\0b": {"type": "null"}}, "required": ["a\0b"], "type": "object"}, b'{"a\\u0000b":null}'),
+        ({"enum": ["\0\x7f\u2028\U0010ffff"]}, '"\\u0000\x7f\u2028\U0010ffff"'.encode()),
+    ],
+    ids=["maxLength", "maxItems", "unique", "repeated", "minimal", "tiny", "NUL in a key", "odd characters"],
+)
+def test_extreme_values_mean_what_they_say(schema, accepted):
+    assert COMPILER.compile_json_schema(schema).machine.matches(accepted)
+
+
+@pytest.mark.parametrize("keyword", ["not", "allOf", "if"])
+def test_a_dict_that_applies_itself_in_place_is_refused(keyword):
+    schema = {}
+    schema[keyword] = [schema] if keyword == "allOf" else schema
+    with pytest.raises(fsmc.compiler.errors.SchemaError, match="lead back here"):
+        COMPILER.compile_json_schema({"items": schema})
+
+
+def test_an_impossible_member_far_down_is_found():
+    step = {"type": "object", "required": ["a"]}
+    definitions = {f"d{i}": {**step, "properties": {"a": {"$ref": f"#/$defs/d{i + 1}"}}} for i in range(1000)}
+    with pytest.raises(fsmc.EmptyLanguageError, match=r"nothing satisfies #/\$defs/d1000$"):
+        COMPILER.compile_json_schema({"$ref": "#/$defs/d0", "$defs": {**definitions, "d1000": False}})
+
+
+def test_numbers_of_numpy():
+    numpy = pytest.importorskip("numpy")
+    assert COMPILER.compile_json_schema({"enum": [numpy.float64(1.5)]}).machine.matches(b"1.5")
+    with pytest.raises(fsmc.compiler.errors.SchemaError, match=r"#/minimum: .* not a Python int64"):
+        COMPILER.compile_json_schema({"minimum": numpy.int64(5)})
+
+
+def test_arguments_of_the_wrong_type():
+    with pytest.raises(TypeError, match=r"a referencing\.Registry, not dict"):
+        COMPILER.compile_json_schema({}, registry={})
+    with pytest.raises(TypeError, match="max_seconds must be a number"):
+        fsmc.GrammarCompiler(VOCAB, max_seconds=None)
 
 
 def test_a_cyclic_dict_is_refused():

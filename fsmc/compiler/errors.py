@@ -88,12 +88,9 @@ class LimitExceeded(FsmcError):
             self.pointer = pointer
 
     def __str__(self) -> str:
-        text = (
-            f"{self.name}={self.limit:g} exceeded (reached {self.reached:g})"
-            if isinstance(self.limit, float)
-            else (f"{self.name}={self.limit} exceeded (reached {self.reached})")
-        )
-        text = text if self.pointer is None else f"{_place(self.pointer)}: {text}"
+        limit, reached = (_figure(number) for number in (self.limit, self.reached))
+        text = f"{self.name}={limit} exceeded (reached {reached})"
+        text = text if self.pointer is None else f"{place_text(self.pointer)}: {text}"
         return f"{text}: {self.hint}" if self.hint else text
 
 
@@ -135,7 +132,7 @@ class SchemaError(FsmcError, ValueError):
             self.pointer, self.is_located = pointer, True
 
     def __str__(self) -> str:
-        where = _place(self.pointer)
+        where = place_text(self.pointer)
         return f"{where}: {self.keyword}: {self.message}" if self.keyword else f"{where}: {self.message}"
 
 
@@ -143,7 +140,14 @@ class UnsupportedSchemaError(SchemaError):
     """The schema is well-formed but uses what fsmc cannot compile exactly."""
 
 
-def _place(pointer: str) -> str:
+def _figure(number: float) -> str:
+    """A figure of a few digits; counts in full, as long as they are no astronomical ones."""
+    if isinstance(number, float):
+        return f"{number:g}"
+    return str(number) if abs(number) < 10**15 else f"about 10^{number.bit_length() * 0.30103:.0f}"
+
+
+def place_text(pointer: str) -> str:
     """A JSON pointer as a URI fragment, very long ones cut; one into another document already is a URI."""
     place = pointer if "#" in pointer.partition("/")[0] or "://" in pointer else f"#{pointer}"
     return place if len(place) <= 300 else f"{place[:200]}…{place[-100:]}"

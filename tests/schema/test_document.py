@@ -452,6 +452,7 @@ def test_messages_say_what_is_wrong_and_where(schema, message):
         (b"{}", "decode bytes"),
         ('{"a": 1, "a": 2}', "'a' stands twice"),
         ('{"minimum": -Infinity}', "-Infinity is not JSON"),
+        ('{"minimum": %s}' % ("9" * 5000), "thousands of digits"),
     ],
 )
 def test_what_is_no_schema(value, message):

@@ -212,6 +212,9 @@ class ArrayShape(Shape):
                     wanted.append((max(payload.low, place), payload.high, table.negate(payload.value)))
             elif isinstance(payload, Count):
                 if sign:
+                    if payload.count > MAX_SEARCH:
+                        hint = "so many wanted items cannot be placed one by one: lower minContains"
+                        raise LimitExceeded("steps to place array items", MAX_SEARCH, payload.count, hint)
                     wanted += [(place, None, payload.value)] * payload.count
                 else:
                     bounded.append((payload.value, payload.count - 1))
@@ -233,14 +236,13 @@ class ArrayShape(Shape):
         if unique:
             if not self._enough_values(always, place, least):
                 return False
-            if (wanted or bounded) and not self._differ(
-                [at(i) for i in range(place, horizon)], wanted, bounded, unique[0]
-            ):
+            kinds = {value for _, value in self._stretches(always, place, horizon)}
+            if (wanted or bounded) and not self._differ(kinds, horizon - place, wanted, bounded, unique[0]):
                 return False
-        if repeated and not self._repeat(
-            [at(i) for i in range(place, horizon + 1)], most, place, wanted, bounded, repeated[0]
-        ):
-            return False
+        if repeated:
+            stretches = self._stretches(always, place, horizon + 1 if most is None else min(horizon + 1, most))
+            if not self._repeat(stretches, most, place, wanted, bounded, repeated[0]):
+                return False
         if not bounded:
             if not self._can_fill(always, place, least):
                 return False
@@ -257,11 +259,9 @@ class ArrayShape(Shape):
         Where they are all of one kind, that takes as many values of it. Where a kind has few values and there are others, items
         would have to be chosen with the later ones in mind, which is refused.
         """
-        cuts = [*sorted({place, *(b for e in always for b in (e.low, e.high or 0) if place < b < end)}), end]
         kinds: dict[int, int] = {}
-        for low, high in itertools.pairwise(cuts):
-            kind = self.table.conj(e.value for e in always if _covers(e, low))
-            kinds[kind] = kinds.get(kind, 0) + high - low
+        for n, kind in self._stretches(always, place, end):
+            kinds[kind] = kinds.get(kind, 0) + n
         for kind, count in kinds.items():
             if count > 1 and not self.emptiness.count_at_least(kind, count):
                 return False
@@ -273,9 +273,20 @@ class ArrayShape(Shape):
                 )
         return True
 
+    def _stretches(self, always: list[El], place: int, end: int) -> list[tuple[int, int]]:
+        """(how many items, what all of them have to be), one after the other from ``place`` to ``end``."""
+        if end <= place:
+            return []
+        cuts = [*sorted({place, *(b for e in always for b in (e.low, e.high or 0) if place < b < end)}), end]
+        return [
+            (high - low, self.table.conj(e.value for e in always if _covers(e, low)))
+            for low, high in itertools.pairwise(cuts)
+        ]
+
     def _differ(
         self,
-        values: list[int],
+        values: set[int],
+        n: int,
         wanted: list[tuple[int, int | None, int]],
         bounded: list[tuple[int, int]],
         pointer: str,
@@ -289,18 +300,18 @@ class ArrayShape(Shape):
         marks = [conj(choice) for choice in itertools.product(*((f, negate(f)) for f, _ in bounded))]
         whats = {TRUE, *(what for _, _, what in wanted)}
         several = {conj(parts) for parts in itertools.product(values, whats, marks)}
-        if all(enough(f, len(values) + 1) for f in several if self.emptiness.satisfiable(f)):
+        if all(enough(f, n + 1) for f in several if self.emptiness.satisfiable(f)):
             return True
         alike = {(low, high, what) for low, high, what in wanted}
-        if len(set(values)) == 1 and len(alike) == 1 and not bounded and wanted[0][1] is None:
-            return enough(conj((values[0], wanted[0][2])), len(wanted))
+        if len(values) == 1 and len(alike) == 1 and not bounded and wanted[0][1] is None:
+            return enough(conj((*values, wanted[0][2])), len(wanted))
         raise UnsupportedSchemaError(
             "is not supported beside conditions on items that few values satisfy", pointer, "uniqueItems"
         )
 
     def _repeat(
         self,
-        values: list[int],
+        stretches: list[tuple[int, int]],
         most: int | None,
         place: int,
         wanted: list[tuple[int, int | None, int]],
@@ -310,12 +321,12 @@ class ArrayShape(Shape):
         """Whether some item can come that equals another: clear where the array may go on for ever with items that nothing
         counts, or where all items are of one kind. Else it is refused."""
         conj, negate, satisfiable = self.table.conj, self.table.negate, self.emptiness.satisfiable
-        reached = list(itertools.takewhile(satisfiable, values if most is None else values[: most - place]))
-        endless = most is None and len(reached) == len(values)
-        if endless and satisfiable(conj((values[-1], *(negate(f) for f, _ in bounded)))):
+        reached = list(itertools.takewhile(lambda stretch: satisfiable(stretch[1]), stretches))
+        endless = most is None and len(reached) == len(stretches)
+        if endless and satisfiable(conj((stretches[-1][1], *(negate(f) for f, _ in bounded)))):
             return True
-        if not wanted and not bounded and len(set(reached)) <= 1:
-            return place + len(reached) >= max(place + 1, 2)
+        if not wanted and not bounded and len({value for _, value in reached}) <= 1:
+            return place + sum(n for n, _ in reached) >= max(place + 1, 2)
         raise UnsupportedSchemaError(
             "is not supported negated where items are of different kinds or counted", pointer, "uniqueItems"
         )

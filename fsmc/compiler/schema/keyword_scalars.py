@@ -12,6 +12,8 @@ from fsmc.compiler.schema.values import Number, to_decimal
 if TYPE_CHECKING:
     from fsmc.compiler.schema.keywords import Keywords
 
+MAX_TEXT = 1 << 30
+
 # ── strings ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -21,8 +23,8 @@ def min_length(k: Keywords, node: int, value: Number, type_: str) -> int:
 
 
 def max_length(k: Keywords, node: int, value: Number, type_: str) -> int:
-    """``maxLength``, in code points."""
-    return k.formulas.atom(Length(0, int(value)))
+    """``maxLength``, in code points; of larger ones than texts can have, no more is counted."""
+    return k.formulas.atom(Length(0, min(int(value), MAX_TEXT)))
 
 
 def pattern(k: Keywords, node: int, value: str, type_: str) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import lru_cache
 
 import numpy as np
@@ -22,10 +23,15 @@ from fsmc.compiler.schema.json_text import escape_json, json_spelling
 from fsmc.compiler.schema.key_rows import MAX_NODES, KeyRows
 from fsmc.compiler.schema.key_space import KeySpace
 from fsmc.compiler.schema.key_trie import KeyNode, KeyTrie
+from fsmc.compiler.schema.left_out import SharedComponent, by_first_byte, split_left_out
 from fsmc.compiler.schema.numbers import number_component
 from fsmc.compiler.schema.outcome_dfa import OutcomeDFA
 from fsmc.compiler.schema.outcomes import Outcomes
 from fsmc.compiler.schema.strings import listed_strings, split_length, string_component
+from fsmc.compiler.schema.values import number_text
+
+MANY_LEFT_OUT = 4
+"""Values left out of a component; fewer are multiplied out with the rest of the conditions."""
 
 WHITE_SPACE = b" \t\n\r"
 STRUCTURAL = WHITE_SPACE + b'"{}[]:,-0123456789tfn'
@@ -49,6 +55,7 @@ class ScalarBlocks:
     def __init__(self, rsm: LazyRSM, table: Formulas, outcomes: Outcomes) -> None:
         self.rsm, self.table, self.outcomes = rsm, table, outcomes
         self._values: dict[tuple[str, int, tuple[int, ...]], dict[int, int]] = {}
+        self._shared: dict[tuple[int, tuple[int, ...]], SharedComponent] = {}
         self._tries: dict[KeySpace, KeyTrie] = {}
         self._undeclared: dict[tuple[KeyTrie, int], int] = {}
         self._rows: dict[tuple[KeyTrie, int], KeyRows] = {}
@@ -63,7 +70,9 @@ class ScalarBlocks:
             if type_ == STRING:
                 known = {ord('"'): self._string(must, watches, name)}
             elif type_ == NUMBER:
-                known = self._number(number_component(must, watches, self.table), name)
+                known = self._integer_without(must, watches)
+                if known is None:
+                    known = self._number(number_component(must, watches, self.table), name)
             else:
                 known = self._literal(_LITERALS[type_])
             self._values[key] = known
@@ -150,6 +159,9 @@ class ScalarBlocks:
 
     def _string(self, must: int, watches: tuple[int, ...], name: Hashable) -> int:
         """The state after the opening quote of a string."""
+        without = self._string_without(must, watches)
+        if without is not None:
+            return without
         listed = listed_strings(must, watches, self.table, json_spelling)
         if listed is not None:
             return self._quoted(listed, self._exits(listed))
@@ -164,6 +176,37 @@ class ScalarBlocks:
             return self._quoted(dfa, self._exits(dfa))
         counted = CountedString(content, low, high)
         return CountedBlocks(self.rsm, counted, self._exits(counted.dfa)).start
+
+    def _string_without(self, must: int, watches: tuple[int, ...]) -> int | None:
+        """As `_string`, where strings are left out of those of a component that others share."""
+        rest, out = split_left_out(must, self.table)
+        if len(out) < MANY_LEFT_OUT or split_length(rest, self.table)[1:] != (0, None):
+            return None
+        shared = self._shared.get((rest, watches))
+        if shared is None:
+            dfa = escape_json(string_component(rest, watches, self.table))
+            shared = SharedComponent(self.rsm, dfa, self._quoted(dfa, self._exits(dfa)) - dfa.start)
+            self._shared[rest, watches] = shared
+        return shared.without(shared.dfa.start, (json_spelling(text) for text in out if isinstance(text, str)))
+
+    def _integer_without(self, must: int, watches: tuple[int, ...]) -> dict[int, int] | None:
+        """Numbers, where some are left out of a component of integers, which have one text each, that others share."""
+        table = self.table
+        rest, out = split_left_out(must, table)
+        if len(out) < MANY_LEFT_OUT or table.atom(Integer()) not in table.conjuncts(rest):
+            return None
+        shared = self._shared.get((rest, watches))
+        if shared is None:
+            dfa = number_component(rest, watches, table)
+            byte, state = next(iter(self._number(dfa, None).items()))
+            shared = SharedComponent(self.rsm, dfa, state - int(dfa.delta[dfa.start, dfa.byte_class[byte]]))
+            self._shared[rest, watches] = shared
+        texts = [number_text(value).encode() for value in out if isinstance(value, Decimal)]
+        texts += [b"-0"] if Decimal(0) in out else []
+        start, left_out = shared.dfa.start, by_first_byte(texts)
+        states = {b: int(shared.dfa.delta[start, shared.dfa.byte_class[b]]) for b in b"-0123456789"}
+        found = {b: shared.without(state, left_out.get(b, ())) for b, state in states.items()}
+        return {b: number for b, number in found.items() if number}
 
     def _exits(self, dfa: OutcomeDFA) -> list[int]:
         return [self.rsm.exit(self.outcomes.number(vector)) for vector in dfa.vectors]

@@ -59,6 +59,8 @@ def parse_json(text: str, max_depth: int = MAX_DEPTH) -> Any:
     except ValueError as error:
         if isinstance(error, SchemaError):
             raise
+        if "integer string conversion" in str(error):  # Python's own limit, of 4,300 digits
+            raise SchemaError("a number in it has thousands of digits; at most some 400 are read", "", "") from error
         raise SchemaError(f"not JSON: {error}; the text is {quoted(text[:81]) if text else 'empty'}", "", "") from error
 
 
@@ -124,7 +126,7 @@ def shown(value: Any) -> str:
             return "a number of more than 60 digits"
         text = str(value) if isinstance(value, Decimal) else repr(value)
         return text if len(text) <= 40 else json_type(value)
-    return "an empty array" if value == [] else json_type(value)
+    return "an empty array" if isinstance(value, list) and not value else json_type(value)
 
 
 def quoted(text: str) -> str:
