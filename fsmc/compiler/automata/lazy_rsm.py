@@ -29,7 +29,6 @@ from fsmc.compiler.automata.tables import (
     UNKNOWN,
     Tables,
     put_return,
-    read_only,
     return_table,
 )
 from fsmc.compiler.errors import LimitExceeded
@@ -58,6 +57,17 @@ class Builder(Protocol):
         """
 
 
+class _Arrays(NamedTuple):
+    """The arrays of `Tables`, to be written."""
+
+    edges: npt.NDArray[np.int32]
+    states: npt.NDArray[np.int32]
+    class_maps: npt.NDArray[np.uint8]
+    actions: npt.NDArray[np.int32]
+    returns: npt.NDArray[np.int64]
+    loops: npt.NDArray[np.int64]
+
+
 class LazyRSM(RecursiveMachine):
     """The growing machine. Codes of edges are made by `call`, `exit` and `exit_redo`; a state's own number is a plain edge.
 
@@ -74,7 +84,7 @@ class LazyRSM(RecursiveMachine):
         self.builder, self.max_states, self.max_bytes = builder, max_states, max_bytes
         self.start = DEAD
         self.lock = threading.RLock()
-        own = Tables(
+        own = _Arrays(
             edges=np.zeros(1024, np.int32),
             states=_unbuilt(64),
             class_maps=np.zeros(256, np.uint8),
@@ -102,7 +112,7 @@ class LazyRSM(RecursiveMachine):
         twin.builder, twin.max_states, twin.max_bytes = builder, max_states, max_bytes
         twin.start = self.start
         twin.lock = threading.RLock()
-        twin._publish(Tables(*(array.copy() for array in self._own)))
+        twin._publish(_Arrays(*(array.copy() for array in self._own)))
         twin._n_edges, twin._n_states = self._n_edges, self._n_states
         for name in ("_state_keys", "_state_of", "_frame_keys", "_frame_of", "_action_of", "_return_of", "_map_of"):
             setattr(twin, name, getattr(self, name).copy())
@@ -333,10 +343,14 @@ class LazyRSM(RecursiveMachine):
             )
         self._publish(own)
 
-    def _publish(self, own: Tables) -> None:
+    def _publish(self, own: _Arrays) -> None:
         self._own = own
-        self._published = Tables(*(read_only(array) for array in own))
+<<<<<<< HEAD
+        self._published = Tables.of(*own)
         self._views = _Views(_flat(own.states), _flat(own.actions), _flat(own.returns))
+=======
+        self._published = Tables.of(*own)
+>>>>>>> main
 
     # ── looking ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -399,5 +413,5 @@ def _unbuilt(n: int) -> npt.NDArray[np.int32]:
     return np.tile(np.array([UNKNOWN, 0, -1, 0], np.int32), (n, 1))
 
 
-def _nbytes(tables: Tables) -> int:
+def _nbytes(tables: Tables | _Arrays) -> int:
     return sum(array.nbytes for array in tables)

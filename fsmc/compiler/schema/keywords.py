@@ -91,6 +91,19 @@ class Keywords:
         self.constants.setdefault(text, value)
         return self.formulas.atom(Const(text))
 
+    def types_of(self, formula: int) -> tuple[str, ...]:
+        """Types among which are all that a value of which the formula holds may have, in the order of `TYPES`: fewer than all
+        where a subschema's ``type`` says so."""
+        table = self.formulas
+        found = TYPES
+        for part in table.conjuncts(formula):
+            payload = table.payload(part) if table.kind(part) == ATOM else None
+            if isinstance(payload, Schema):
+                name = self.document.keyword(payload.node, "type")
+                if isinstance(name, str) and len(general.TYPE_NAMES[name]) < len(found):
+                    found = general.TYPE_NAMES[name]
+        return found
+
     # ── formulas over one type's atoms ───────────────────────────────────────────────────────────────────────────────
 
     def expand(self, formula: int, type_: str) -> int:

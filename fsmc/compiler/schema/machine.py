@@ -17,7 +17,7 @@ from fsmc.compiler.automata.determinize import MAX_STATES as MAX_STATES_AT_ONCE
 from fsmc.compiler.automata.lazy_rsm import MAX_BYTES, MAX_STATES
 from fsmc.compiler.errors import EmptyLanguageError, LimitExceeded, UnsupportedSchemaError
 from fsmc.compiler.schema.arrays import ArrayShape
-from fsmc.compiler.schema.atoms import ARRAY, NUMBER, OBJECT, STRING, TYPES, Integer, NumEnum, StrEnum
+from fsmc.compiler.schema.atoms import ARRAY, NUMBER, OBJECT, STRING, Integer, NumEnum, StrEnum
 from fsmc.compiler.schema.bits import bits
 from fsmc.compiler.schema.clock import Clock
 from fsmc.compiler.schema.contradiction import contradiction
@@ -273,7 +273,7 @@ class SchemaMachine:
     def _value_edges(self, must: int, watches: tuple[int, ...], back: Return, depth: int, plentiful: bool) -> Edges:
         edges: Edges = {}
         table = self.table
-        for type_ in TYPES:
+        for type_ in self.keywords.types_of(must):
             wanted = self.keywords.expand(must, type_)
             if wanted == FALSE or not self.emptiness.typed(wanted, type_):
                 continue

@@ -24,7 +24,7 @@ from fsmc.compiler.tokens.mask_walk import (
 )
 from fsmc.compiler.tokens.stacks import ReturnStacks
 from fsmc.compiler.tokens.trie import TokenTrie
-from fsmc.jit import kernel
+from fsmc.jit import addresses_of, copy_bytes, ints_at, kernel
 
 _ENTRY_BYTES = 400  # a key, a tuple, an array's header and their places in the dictionary, about
 _MAX_SHARED = 2048  # rows of shared blocks that are kept for a vocabulary
@@ -34,10 +34,13 @@ class Row(NamedTuple):
     """A mask row as it is kept: the words ``base`` with the bits of ``ids`` flipped, both int32 and read-only.
 
     Most rows are those of nothing, of all tokens, or of the inside of a string, but for a few tokens; the base is shared.
+    addresses: `addresses_of` both (hold the row while a kernel uses them). may_end: false if the text surely may not end here.
     """
 
     base: npt.NDArray[np.int32]
     ids: npt.NDArray[np.int32]
+    addresses: npt.NDArray[np.int64]
+    may_end: bool = False
 
 
 class BlockRow(NamedTuple):
@@ -67,7 +70,7 @@ class LazyMasks:
         self.stacks = ReturnStacks() if stacks is None else stacks
         self.max_cache_bytes = max_cache_bytes
         self._nothing = np.zeros(len(trie.all_tokens), np.int32)
-        self._asked: dict[int | tuple[int, int], Row] = {}  # by the state if the row depends on nothing else
+        self.asked: dict[tuple[int, int], Row] = {}  # every (state, stack) that was asked for, as long as there is room
         self._rows: dict[
             tuple[int, int, tuple[int, ...]], Row
         ] = {}  # by state, number of frames looked at, these frames
@@ -88,12 +91,13 @@ class LazyMasks:
 
     def copy_row(self, state: int, stack: int, out: npt.NDArray[np.int32]) -> None:
         """Write the mask row of a configuration into ``out`` (int32, at least ceil(vocab_size / 32) words; more become 0)."""
-        row = self._asked.get(state)
-        if row is None:
-            row = self._asked.get((state, stack))
-            if row is None:
-                row = self._find(state, stack)
-        copy_flipped(row[0], row[1], out)
+        row = self.row(state, stack)  # held until the kernel is done
+        copy_flipped(row.addresses, addresses_of(out))
+
+    def row(self, state: int, stack: int) -> Row:
+        """The mask row of a configuration."""
+        row = self.asked.get((state, stack))
+        return self._find(state, stack) if row is None else row
 
     def allowed_token_ids(self, state: int, stack: int = 0) -> npt.NDArray[np.int32]:
         """The ids of the tokens that a configuration allows, ascending (int32)."""
@@ -118,9 +122,8 @@ class LazyMasks:
             depths = self._depths.get(state, ())
             if depth not in depths:
                 self._depths[state] = (*depths, depth)
-            asked = (state, stack) if depth else state
-            if asked not in self._asked:
-                self._asked[asked] = row
+            if (state, stack) not in self.asked:
+                self.asked[state, stack] = row
                 self._nbytes += _ENTRY_BYTES
             if self._nbytes > self.max_cache_bytes:
                 self._forget()
@@ -132,7 +135,7 @@ class LazyMasks:
 
     def _forget(self) -> None:
         """Drop rows, the first ones first, until a quarter of the room is free; the ways to all others are found again."""
-        self._asked.clear()
+        self.asked.clear()
         self._depths.clear()
         self._blocks.clear()
         self._nbytes = sum(map(self._size, self._rows.values()))
@@ -147,7 +150,7 @@ class LazyMasks:
             depth, n_ranges, n_tokens = walk_configuration(self.machine, self.stacks, self.trie, state, stack, scratch)
             row = self._pack(scratch, n_ranges, n_tokens)
         else:
-            (base, ids), exits = block
+            (base, ids, *_), exits = block
             depth, n_ranges, n_tokens = walk_configuration(
                 self.machine, self.stacks, self.trie, state, stack, scratch, exits
             )
@@ -156,7 +159,7 @@ class LazyMasks:
                 ids = np.concatenate((ids, beyond))
             row = _few_flips(base, ids)
         return_scratch(self.trie, scratch)
-        return depth, row
+        return depth, row._replace(may_end=self.machine.final(state) >= 0)
 
     def _pack(self, scratch: Scratch, n_ranges: int, n_tokens: int) -> Row:
         """The row of ranges."""
@@ -213,22 +216,21 @@ def _few_flips(base: npt.NDArray[np.int32], ids: npt.NDArray[np.int32]) -> Row:
     """A row of few ids, or of words of its own."""
     if len(ids) > max_packed_ids(len(base)):
         words = np.empty_like(base)
-        copy_flipped(base, ids, words)
+        copy_flipped(addresses_of(base, ids), addresses_of(words))
         words.setflags(write=False)
         base, ids = words, _NO_IDS
     ids.setflags(write=False)
-    return Row(base, ids)
+    return Row(base, ids, addresses_of(base, ids))
 
 
 _NO_IDS = np.empty(0, np.int32)
 
 
 @kernel
-def copy_flipped(base: Array, ids: Array, out: Array) -> None:
-    """Copy words, flip the bits of ``ids``, and clear what lies beyond."""
-    n_words = len(base)
-    for w in range(n_words):
-        out[w] = base[w]
+def copy_flipped(row: Array, to: Array) -> None:
+    """Copy the words of a row to ``to``, flip the bits of its ids there, and clear what lies beyond; both by address."""
+    ids, out, n_words = ints_at(row, 1), ints_at(to, 0), row[1]
+    copy_bytes(to[0], row[0], 4 * n_words)
     for i in range(len(ids)):
         out[ids[i] >> 5] ^= np.int32(1) << np.int32(ids[i] & 31)
     for w in range(n_words, len(out)):

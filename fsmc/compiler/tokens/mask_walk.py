@@ -18,11 +18,11 @@ import numpy.typing as npt
 
 from fsmc.compiler.automata.dfa import Array
 from fsmc.compiler.automata.recursion import RecursiveMachine
-from fsmc.compiler.automata.tables import CALL, EXIT, UNKNOWN
+from fsmc.compiler.automata.tables import CALL, EXIT, UNKNOWN, read_only
 from fsmc.compiler.tokens.stacks import ReturnStacks, after
 from fsmc.compiler.tokens.trie import TokenTrie
 from fsmc.compiler.tokens.walk import DONE, FULL, MISSING
-from fsmc.jit import kernel
+from fsmc.jit import bytes_at, int_rows_at, ints_at, kernel, long_rows_at, longs_at
 
 MAX_EXITS = 4096
 
@@ -83,13 +83,13 @@ def walk_configuration(
     job, node, n_ranges = 0, _NO_NODE, 0
     while True:
         tables = machine.tables
-        status, job, node, lowest, n_ranges, frame, number = _walk(
-            tables.edges, tables.states, tables.class_maps, tables.actions, tables.returns, tables.loops, stacks.nodes,
-            trie.byte, trie.depth, trie.end, trie.token_start, trie.groups, trie.level, trie.rounds,
-            exits, scratch.ranges, scratch.path, stack, job, node, lowest, n_ranges,
+        nodes = stacks.addresses
+        status, job, node, lowest, n_ranges, n_tokens, frame, number = _walk_at(
+            tables.addresses, nodes, trie.addresses, exits, scratch.ranges, scratch.path,
+            stack, job, node, lowest, n_ranges,
         )  # fmt: skip
         if status == DONE:
-            return depth - lowest, n_ranges, count_tokens(scratch.ranges, n_ranges)
+            return depth - lowest, n_ranges, n_tokens
         machine.build(frame, number)
 
 
@@ -98,17 +98,14 @@ def walk_block(
 ) -> tuple[int, int, npt.NDArray[np.int32] | None]:
     """Write the ranges of the tokens that stay inside the block of ``state``; how many ranges and tokens, and the exits.
 
-    exits: int32[m, 3], rows (node of the trie, EXIT or EXIT_REDO, outcome); None where there are too many.
+    exits: int32[m, 3], read-only rows (node of the trie, EXIT or EXIT_REDO, outcome); None where there are too many.
     """
     tables = machine.tables
     scratch.path[0, 0] = state
-    status, n_ranges, n_exits = _walk_block(
-        tables.edges, tables.states, tables.class_maps, tables.actions, tables.loops,
-        trie.byte, trie.depth, trie.end, trie.token_start, trie.groups, trie.level, trie.rounds,
-        scratch.ranges, scratch.path, scratch.exits,
-    )  # fmt: skip
-    exits = scratch.exits[:n_exits].copy() if status == DONE else None
-    return n_ranges, count_tokens(scratch.ranges, n_ranges), exits
+    status, n_ranges, n_tokens, n_exits = _walk_block_at(
+        tables.addresses, trie.addresses, scratch.ranges, scratch.path, scratch.exits
+    )
+    return n_ranges, n_tokens, read_only(scratch.exits[:n_exits].copy()) if status == DONE else None
 
 
 def other_exits(
@@ -118,17 +115,8 @@ def other_exits(
     tables = machine.tables
     scratch.path[0, :2] = state, like
     out = np.empty_like(exits)
-    n = _replace_exits(
-        tables.edges, tables.states, tables.class_maps, tables.actions, trie.byte, trie.depth, trie.end,
-        scratch.path, exits, out,
-    )  # fmt: skip
-    return out[:n]
-
-
-def count_tokens(ranges: npt.NDArray[np.int32], n_ranges: int) -> int:
-    """How many tokens are in the first ``n_ranges`` ranges."""
-    used = ranges[:n_ranges]
-    return int(used[:, 1].sum()) - int(used[:, 0].sum())
+    n = _replace_exits_at(tables.addresses, trie.addresses, scratch.path, exits, out)
+    return read_only(out[:n])
 
 
 def ids_in(
@@ -307,6 +295,51 @@ def _replace_exits(
         n += 1
         i += 1
     return n
+
+
+@kernel
+def _count_tokens(ranges: Array, n_ranges: int) -> int:
+    n_tokens = 0
+    for r in range(n_ranges):
+        n_tokens += np.int64(ranges[r, 1]) - np.int64(ranges[r, 0])
+    return n_tokens
+
+
+@kernel
+def _walk_at(
+    machine: Array, stacks: Array, trie: Array, exits: Array, ranges: Array, path: Array,
+    stack: int, job: int, node: int, lowest: int, n_ranges: int,
+) -> tuple[int, int, int, int, int, int, int, int]:  # fmt: skip
+    """`_walk` with addresses of the arrays; the number of tokens comes behind that of the ranges."""
+    status, job, node, lowest, n_ranges, frame, number = _walk(
+        ints_at(machine, 0), int_rows_at(machine, 1, 4), bytes_at(machine, 2), int_rows_at(machine, 3, 3),
+        long_rows_at(machine, 4, 2), longs_at(machine, 5), int_rows_at(stacks, 0, 3),
+        bytes_at(trie, 0), ints_at(trie, 1), ints_at(trie, 2), ints_at(trie, 3), longs_at(trie, 4), bytes_at(trie, 5),
+        ints_at(trie, 6), exits, ranges, path, stack, job, node, lowest, n_ranges,
+    )  # fmt: skip
+    n_tokens = _count_tokens(ranges, n_ranges) if status == DONE else 0
+    return status, job, node, lowest, n_ranges, n_tokens, frame, number
+
+
+@kernel
+def _walk_block_at(machine: Array, trie: Array, ranges: Array, path: Array, exits: Array) -> tuple[int, int, int, int]:
+    """`_walk_block` with addresses of the arrays, and the number of tokens behind that of the ranges."""
+    status, n_ranges, n_exits = _walk_block(
+        ints_at(machine, 0), int_rows_at(machine, 1, 4), bytes_at(machine, 2), int_rows_at(machine, 3, 3),
+        longs_at(machine, 5),
+        bytes_at(trie, 0), ints_at(trie, 1), ints_at(trie, 2), ints_at(trie, 3), longs_at(trie, 4), bytes_at(trie, 5),
+        ints_at(trie, 6), ranges, path, exits,
+    )  # fmt: skip
+    return status, n_ranges, _count_tokens(ranges, n_ranges), n_exits
+
+
+@kernel
+def _replace_exits_at(machine: Array, trie: Array, path: Array, exits: Array, out: Array) -> int:
+    """`_replace_exits` with addresses of the arrays."""
+    return _replace_exits(
+        ints_at(machine, 0), int_rows_at(machine, 1, 4), bytes_at(machine, 2), int_rows_at(machine, 3, 3),
+        bytes_at(trie, 0), ints_at(trie, 1), ints_at(trie, 2), path, exits, out,
+    )  # fmt: skip
 
 
 @kernel
