@@ -345,12 +345,8 @@ class LazyRSM(RecursiveMachine):
 
     def _publish(self, own: _Arrays) -> None:
         self._own = own
-<<<<<<< HEAD
         self._published = Tables.of(*own)
         self._views = _Views(_flat(own.states), _flat(own.actions), _flat(own.returns))
-=======
-        self._published = Tables.of(*own)
->>>>>>> main
 
     # ── looking ──────────────────────────────────────────────────────────────────────────────────────────────────────
 

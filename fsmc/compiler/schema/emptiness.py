@@ -97,9 +97,10 @@ class Emptiness:
 
     def _ask(self, formula: int) -> bool:
         depth = self._open[formula] = len(self._open)
+        expand = self.keywords.expand
         outer, self._lowest = self._lowest, math.inf
         try:
-            answer = self._of_some_type(formula)
+            answer = any(self.typed(expand(formula, type_), type_) for type_ in self.keywords.types_of(formula))
         except (LimitExceeded, UnsupportedSchemaError) as error:
             self.keywords.locate(error, formula)
             raise
@@ -113,12 +114,6 @@ class Emptiness:
         else:
             self._lowest = min(outer, leant_on)
         return answer
-
-    def _of_some_type(self, formula: int) -> bool:
-        for type_ in self.keywords.types_of(formula):
-            if self.typed(self.keywords.expand(formula, type_), type_):
-                return True
-        return False
 
     def surely_empty(self, formula: int) -> bool:
         """Whether no value satisfies the formula, whatever the open questions turn out to be."""
