@@ -175,7 +175,8 @@ class Emptiness:
     def _by_required(self, formula: int) -> bool | None:
         """Whether there is an object, where the formula only says what members of some names are and which of them have to come:
         whether each of these can. None where it says more."""
-        table, required = self.table, set()
+        table = self.table
+        required: set[str] = set()
         of_name: dict[str, list[int]] = {}
         of_others: list[tuple[frozenset[str], int]] = []
         for part in table.conjuncts(formula):

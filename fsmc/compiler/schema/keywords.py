@@ -95,7 +95,7 @@ class Keywords:
         """Types among which are all that a value of which the formula holds may have, in the order of `TYPES`: fewer than all
         where a subschema's ``type`` says so."""
         table = self.formulas
-        found = TYPES
+        found: tuple[str, ...] = TYPES
         for part in table.conjuncts(formula):
             payload = table.payload(part) if table.kind(part) == ATOM else None
             if isinstance(payload, Schema):
