@@ -63,8 +63,13 @@ class Emptiness:
         if known is not None:
             return known
         literal = self.table.literal(formula)
-        if literal is not None and isinstance(self.table.payload(literal[0]), Const):
-            return True  # the value itself, or any other: the parts of a large constant need not be looked at
+        if literal is not None:
+            payload = self.table.payload(literal[0])
+            if isinstance(payload, Const):
+                return True  # the value itself, or any other: the parts of a large constant need not be looked at
+            if literal[1] and self.keywords.asks_for_type_only(payload.node):
+                self._known[formula] = True
+                return True
         depth = self._open.get(formula)
         if depth is not None:
             self._lowest = min(self._lowest, depth)

@@ -8,11 +8,11 @@ made when a text gets there.
 
 from __future__ import annotations
 
-import json
 from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
+from json.encoder import encode_basestring
 
 import numpy as np
 import numpy.typing as npt
@@ -190,4 +190,4 @@ class KeyTrie:
 
 
 def _spelling(name: str) -> bytes:
-    return json.dumps(name, ensure_ascii=False)[1:-1].encode()
+    return encode_basestring(name)[1:-1].encode()

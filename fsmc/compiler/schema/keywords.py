@@ -91,6 +91,11 @@ class Keywords:
         self.constants.setdefault(text, value)
         return self.formulas.atom(Const(text))
 
+    def asks_for_type_only(self, node: int) -> bool:
+        """Whether a subschema asks for nothing but a type: there is a value of any."""
+        schema = self.document.value(node)
+        return bool(schema.keys().isdisjoint(_ASKING) and schema.get("type") != [])
+
     def types_of(self, formula: int) -> tuple[str, ...]:
         """Types among which are all that a value of which the formula holds may have, in the order of `TYPES`: fewer than all
         where a subschema's ``type`` says so."""
@@ -240,6 +245,7 @@ _TABLE = (
     _Entry("uniqueItems", arrays.unique_items, (ARRAY,), 4, 2020),
     _Entry("unevaluatedItems", unevaluated.unevaluated_items, (ARRAY,), 2019, 2020),
 )
+_ASKING = frozenset(e.keyword for e in _TABLE) - {"type"}
 _RULES: dict[tuple[int, str], dict[str, Rule]] = {
     (draft, type_): {e.keyword: e.rule for e in _TABLE if e.first <= draft <= e.last and type_ in e.types}
     for draft in DRAFTS

@@ -227,6 +227,8 @@ class ObjectShape(Shape):
 
     def reduced(self, residual: int, place: int) -> int:
         """The residual with all that follows from it at once, such as the names that have to come."""
+        if residual in (TRUE, FALSE):
+            return residual
         rest, cube = propagate(self.table, residual, self.facts(place))
         return self.table.conj((rest, *(atom if sign else self.table.negate(atom) for atom, sign in cube.items())))
 
