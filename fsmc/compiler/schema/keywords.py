@@ -56,6 +56,7 @@ class Keywords:
         """Canonical text → the value as first written."""
         self._expanded: dict[tuple[int, str], int] = {}
         self._nodes: dict[tuple[int, str], int] = {}
+        self._of_type: dict[str, int] = {}
         self._nesting = 0
 
     def unchecked(self) -> Iterator[str]:
@@ -83,7 +84,14 @@ class Keywords:
         value = self.document.value(node)
         if isinstance(value, bool):
             return TRUE if value else FALSE
-        return TRUE if not value else self.formulas.atom(Schema(node))
+        if not value:
+            return TRUE
+        if self.asks_for_type_only(node):  # the same as others: most members of most objects are of a mere type
+            name = value.get("type")
+            if name is None:
+                return TRUE
+            node = self._of_type.setdefault(name if isinstance(name, str) else str(name), node)
+        return self.formulas.atom(Schema(node))
 
     def const(self, value: Any) -> int:
         """The formula over values "equal to this JSON value"."""

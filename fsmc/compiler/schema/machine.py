@@ -119,7 +119,7 @@ class SchemaMachine:
         common = resident(options.max_whitespace if flexible else 0)
         self.rsm = common.rsm.fork(self, max_states=max_states, max_bytes=max_bytes)
         self._shapes: dict[tuple[Any, ...], Any] = {}
-        self._keys: dict[ObjectState, int | None] = {}
+        self._parts: dict[tuple[int, tuple[int, ...], int, bool], list[tuple[Reading, dict[int, list[int]]]]] = {}
         self._outcomes = Outcomes()
         self._scalars = common.blocks.fork(self.rsm, self.table, self._outcomes)
         self._maps: dict[bytes, int] = {}
@@ -271,8 +271,23 @@ class SchemaMachine:
             raise
 
     def _value_edges(self, must: int, watches: tuple[int, ...], back: Return, depth: int, plentiful: bool) -> Edges:
+        key = (must, watches, depth, plentiful)
+        parts = self._parts.get(key)
+        if parts is None:
+            parts = self._parts[key] = self._value_parts(*key)
         edges: Edges = {}
+        for reading, first_bytes in parts:
+            frame = self._frame(back, reading)
+            for target, listed in first_bytes.items():
+                edges.update(dict.fromkeys(listed, self.rsm.call(target, frame)))
+        return edges
+
+    def _value_parts(
+        self, must: int, watches: tuple[int, ...], depth: int, plentiful: bool
+    ) -> list[tuple[Reading, dict[int, list[int]]]]:
+        """For each type that the value may have: how the caller reads the outcome, and target → first bytes."""
         table = self.table
+        parts = []
         for type_ in self.keywords.types_of(must):
             wanted = self.keywords.expand(must, type_)
             if wanted == FALSE or not self.emptiness.typed(wanted, type_):
@@ -281,10 +296,11 @@ class SchemaMachine:
                 continue
             asked = [self.keywords.expand(watch, type_) for watch in watches]
             watched, reading = what_to_watch(table, wanted, asked)
-            frame = self._frame(back, reading)
+            first_bytes: dict[int, list[int]] = {}
             for byte, target in self._component(type_, wanted, watched, (must, *watches), depth).items():
-                edges[byte] = self.rsm.call(target, frame)
-        return edges
+                first_bytes.setdefault(target, []).append(byte)
+            parts.append((reading, first_bytes))
+        return parts
 
     def _component(
         self, type_: str, must: int, watches: tuple[int, ...], of: tuple[int, ...], depth: int
@@ -293,7 +309,7 @@ class SchemaMachine:
         if type_ == OBJECT:
             shape = self._object_shape(must, watches, self.order.of(of), self.options.property_order == "any")
             residual, watched = shape.at_start()
-            start = ObjectState(shape, shape.reduced(residual, 0), watched, 0, depth)
+            start = ObjectState.of(shape, shape.reduced(residual, 0), watched, 0, depth)
             return {ord("{"): self.gap(ObjectStart(start))}
         if type_ == ARRAY:
             array = self._array_shape(must, watches)
@@ -340,13 +356,13 @@ class SchemaMachine:
 
     def key_code(self, o: ObjectState) -> int | None:
         """The code of a key's opening quote, None if no member may come."""
-        if o in self._keys:
-            return self._keys[o]
+        if o.key_code != 0:
+            return o.key_code
         allowed = self.allowed_keys(o)
         code = None
         if allowed:
             code = self.rsm.call(self._scalars.key(o.shape.keys, allowed, o.seen), self._frame(AfterKey(o), ()))
-        self._keys[o] = code
+        o.key_code = code
         return code
 
     def allowed_keys(self, o: ObjectState) -> int:

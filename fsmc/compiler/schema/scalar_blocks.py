@@ -59,6 +59,7 @@ class ScalarBlocks:
         self._free_keys: int | None = None
         self._shared: dict[tuple[int, tuple[int, ...]], SharedComponent] = {}
         self._tries: dict[KeySpace, KeyTrie] = {}
+        self._key_roots: dict[tuple[KeySpace, int], int] = {}
         self._undeclared: dict[tuple[KeyTrie, int], int] = {}
         self._rows: dict[tuple[KeyTrie, int], KeyRows] = {}
         self._base_rows: dict[tuple[KeyTrie, int, int], tuple[bytes, list[int]]] = {}
@@ -99,12 +100,17 @@ class ScalarBlocks:
 
     def key(self, keys: KeySpace, allowed: int, seen: frozenset[str]) -> int:
         """The state after a key's opening quote; exits with the class of the key. See `KeyTrie.root`."""
+        known = None if seen else self._key_roots.get((keys, allowed))
+        if known is not None:
+            return known
         trie = self._tries.get(keys)
         if trie is None:
             trie = self._tries[keys] = KeyTrie(keys)
         if seen or trie.n_bytes > MAX_NODES:
             return self.rsm.new_state(trie.root(allowed, seen))
-        return self._key_rows(trie, allowed >> keys.n_names).root(trie.in_order(allowed))
+        known = self._key_rows(trie, allowed >> keys.n_names).root(trie.in_order(allowed))
+        self._key_roots[keys, allowed] = known
+        return known
 
     def _key_rows(self, trie: KeyTrie, others: int) -> KeyRows:
         key = (trie, others)
