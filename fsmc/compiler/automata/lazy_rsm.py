@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from fsmc.compiler.automata.byte_groups import loop_groups
 from fsmc.compiler.automata.dfa import DEAD
-from fsmc.compiler.automata.recursion import Block, Like, RecursiveMachine
+from fsmc.compiler.automata.recursion import Alike, Block, RecursiveMachine
 from fsmc.compiler.automata.tables import (
     CALL,
     EXIT,
@@ -153,13 +153,13 @@ class LazyRSM(RecursiveMachine):
         return known
 
     def state_key(self, state: int) -> Any:
-        """The key that a state was made for; a `Block` or `Like` for states that were made together."""
+        """The key that a state was made for; a `Block`, say, for states that were made together."""
         return self._state_keys[state]
 
-    def block_of(self, state: int) -> Block | Like | None:
+    def block_of(self, state: int) -> Block | Alike | None:
         """What is known of the states around this one, see `RecursiveMachine.block_of`."""
         key = self._state_keys[state]
-        return key if type(key) is Block or type(key) is Like else None
+        return key if isinstance(key, (Block, Alike)) else None
 
     def new_frame(self, key: Hashable, records: bool = False) -> int:
         """The return frame of this key, recorded or not."""
@@ -264,10 +264,12 @@ class LazyRSM(RecursiveMachine):
         an exit. name: see `Block`.
         """
         class_map = self.class_map(byte_class)
-        first = self.reserve(len(delta) - 1, Block(self._n_states, name))
+        loops = loop_groups(delta, byte_class)[1:]
+        is_large = name is not None or bool(loops.any())
+        first = self.reserve(len(delta) - 1, Block(self._n_states, name, is_large))
         offset = first - 1
         codes = np.where(delta[1:] > 0, delta[1:] + offset, delta[1:]).astype(np.int32)
-        self.set_rows(first, class_map, codes, final_outcome[1:], loop_groups(delta, byte_class)[1:], FOREVER)
+        self.set_rows(first, class_map, codes, final_outcome[1:], loops, FOREVER)
         return offset
 
     def set_return(self, frame: int, outcome: int, state: int) -> None:

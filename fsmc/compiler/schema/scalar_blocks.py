@@ -16,6 +16,8 @@ import numpy.typing as npt
 
 from fsmc.compiler.automata.byte_groups import loop_groups
 from fsmc.compiler.automata.lazy_rsm import LazyRSM
+from fsmc.compiler.automata.recursion import Alike
+from fsmc.compiler.automata.tables import FOREVER
 from fsmc.compiler.schema.atoms import FALSE_LITERAL, NULL, NUMBER, STRING, TRUE_LITERAL, Format, Integer
 from fsmc.compiler.schema.counted import BLOCK, CountedString
 from fsmc.compiler.schema.formula import TRUE, Formulas
@@ -44,6 +46,9 @@ MAX_LENGTH_AT_ONCE = 2_000
 
 _NOTHING = bytes(256), [0]
 """The row of a state from which nothing leads on."""
+
+MIN_ROOM = 12
+"""Nearer to the bound than so many bytes, a counted string's mask is walked on its own: it is small."""
 
 _LITERALS = {NULL: b"null", TRUE_LITERAL: b"true", FALSE_LITERAL: b"false"}
 _NUMBER_ENDS = WHITE_SPACE + b",]}"
@@ -201,7 +206,8 @@ class ScalarBlocks:
             dfa = escape_json(string_component(must, watches, self.table))
             return self._quoted(dfa, self._exits(dfa))
         counted = CountedString(content, low, high)
-        return CountedBlocks(self.rsm, counted, self._exits(counted.dfa)).start
+        name = self._common_name(STRING, rest, watches)
+        return CountedBlocks(self.rsm, counted, self._exits(counted.dfa), name).start
 
     def _string_without(self, must: int, watches: tuple[int, ...]) -> int | None:
         """As `_string`, where strings are left out of those of a component that others share."""
@@ -269,7 +275,7 @@ class ScalarBlocks:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class CountedBlock:
+class CountedBlock(Alike):
     """The key of the states of a counted string for `counted.BLOCK` counts from ``first`` on; they are built together."""
 
     string: CountedBlocks
@@ -279,15 +285,20 @@ class CountedBlock:
         """Make the rows."""
         self.string.build(self.first)
 
+    def like(self, state: int) -> tuple[int, int]:
+        """See `Alike`."""
+        return self.string.like(self.first, state)
+
 
 class CountedBlocks:
     """The states of a `CountedString` in a machine: blocks of counts, made as texts get there.
 
-    exits: for each outcome, the code of the closing quote.
+    exits: for each outcome, the code of the closing quote. name: that of the machine without the count, see `Block`.
     """
 
-    def __init__(self, rsm: LazyRSM, counted: CountedString, exits: list[int]) -> None:
-        self.rsm, self.counted = rsm, counted
+    def __init__(self, rsm: LazyRSM, counted: CountedString, exits: list[int], name: Hashable) -> None:
+        self.rsm, self.counted, self._name = rsm, counted, name
+        self._uncounted: int | None = None
         self._byte_class, _ = _own_class(counted.dfa, b'"')
         self._map = rsm.class_map(self._byte_class)
         self._exits = np.array([*exits, 0], np.int32)  # [-1]: of a state in which the text may not end
@@ -306,6 +317,22 @@ class CountedBlocks:
         if block not in self._blocks:
             self._blocks[block] = self.rsm.reserve(BLOCK * n, CountedBlock(self, block * BLOCK))
         return self._blocks[block] + place * n
+
+    def like(self, first: int, state: int) -> tuple[int, int]:
+        """The state without the count, and how many bytes surely do not bring the text too near to the bound: each is a
+        character at most, and what remains must leave room for the shortest rest that any state has."""
+        counted, dfa = self.counted, self.counted.dfa
+        count, q = divmod(state - self._offset(first), dfa.n_states)
+        count += first
+        room = FOREVER if counted.maximum is None else counted.maximum - count - counted.longest_short_rest
+        if not counted.may_end(count) or room < MIN_ROOM:
+            return 0, 0
+        if self._uncounted is None:
+            delta = np.concatenate((dfa.delta, dfa.delta[:, dfa.byte_class[ord('"')], None]), axis=1)
+            quote, ends = self._byte_class[ord('"')], dfa.outcome >= 0
+            delta[ends, quote] = self._exits[dfa.outcome[ends]]
+            self._uncounted = self.rsm.add_block(self._byte_class, delta, np.full(len(delta), -1, np.int32), self._name)
+        return self._uncounted + q, room
 
     def build(self, first: int) -> None:
         """Make the rows for the counts from ``first`` on."""

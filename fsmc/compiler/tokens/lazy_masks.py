@@ -11,14 +11,14 @@ import numpy as np
 import numpy.typing as npt
 
 from fsmc.compiler.automata.dfa import Array
-from fsmc.compiler.automata.recursion import Block, Like, RecursiveMachine
+from fsmc.compiler.automata.recursion import Block, RecursiveMachine
 from fsmc.compiler.tokens.mask_rows import max_packed_ids
 from fsmc.compiler.tokens.mask_walk import (
     Scratch,
     borrow_scratch,
     ids_in,
-    other_exits,
     return_scratch,
+    walk_alike,
     walk_block,
     walk_configuration,
 )
@@ -176,24 +176,29 @@ class LazyMasks:
         if state in self._blocks:
             return self._blocks[state]
         block, found = self.machine.block_of(state), None
-        if type(block) is Block:
+        if isinstance(block, Block):
             found = self._row_in(block, state, scratch)
-        elif type(block) is Like:
-            like = int(block.states[state - block.first])
+        elif block is not None:
+            like, room = block.like(state)
             row = self._block_row(like, scratch) if like else None
             if row is not None:
-                exits = other_exits(self.machine, self.trie, state, like, row.exits, scratch)
-                found = BlockRow(row.inside, exits)
+                words = np.empty_like(row.inside.base)
+                copy_flipped(row.inside.addresses, addresses_of(words))
+                refused, exits = walk_alike(self.machine, self.trie, state, like, room, row.exits, words, scratch)
+                inside = row.inside
+                if len(refused):
+                    inside = _few_flips(inside.base, np.concatenate((inside.ids, refused)))
+                found = BlockRow(inside, exits)
         self._blocks[state] = found
         return found
 
     def _row_in(self, block: Block, state: int, scratch: Scratch) -> BlockRow | None:
-        """The same for a block that was added as a whole; None where the machine stays in no state of it for long."""
+        """The same for a block that was added as a whole; None where that is no help."""
         rows = _shared_rows(self.trie) if block.name is not None else {}
         key = (block.name, state - block.first)
         found = rows.get(key)
         if found is None:
-            if block.name is None and not self.machine.tables.loops[state]:
+            if not block.is_large:
                 return None
             n_ranges, n_tokens, exits = walk_block(self.machine, self.trie, state, scratch)
             if exits is None:

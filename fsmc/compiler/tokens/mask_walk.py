@@ -35,11 +35,13 @@ _NO_NODE = -1
 
 
 class Scratch(NamedTuple):
-    """Arrays that a walk works in. ranges: int32[n_tokens // 2 + 1, 2]; path: int32[height + 1, 4]; exits: int32[MAX_EXITS, 3]."""
+    """Arrays that a walk works in. ranges: int32[n_tokens // 2 + 1, 2]; path: int32[height + 1, 4]; exits: int32[MAX_EXITS, 3]; ids:
+    int32[n_tokens]."""
 
     ranges: npt.NDArray[np.int32]
     path: npt.NDArray[np.int32]
     exits: npt.NDArray[np.int32]
+    ids: npt.NDArray[np.int32]
 
 
 _unused: weakref.WeakKeyDictionary[TokenTrie, list[Scratch]] = weakref.WeakKeyDictionary()
@@ -54,6 +56,7 @@ def borrow_scratch(trie: TokenTrie) -> Scratch:
             np.empty((trie.n_tokens // 2 + 1, 2), np.int32),
             np.empty((trie.height + 1, 4), np.int32),
             np.empty((MAX_EXITS, 3), np.int32),
+            np.empty(trie.n_tokens, np.int32),
         )
 
 
@@ -108,15 +111,28 @@ def walk_block(
     return n_ranges, n_tokens, read_only(scratch.exits[:n_exits].copy()) if status == DONE else None
 
 
-def other_exits(
-    machine: RecursiveMachine, trie: TokenTrie, state: int, like: int, exits: npt.NDArray[np.int32], scratch: Scratch
-) -> npt.NDArray[np.int32]:
-    """The exits of a state that is `Like` another, given those of the other."""
-    tables = machine.tables
-    scratch.path[0, :2] = state, like
-    out = np.empty_like(exits)
-    n = _replace_exits_at(tables.addresses, trie.addresses, scratch.path, exits, out)
-    return read_only(out[:n])
+def walk_alike(
+    machine: RecursiveMachine,
+    trie: TokenTrie,
+    state: int,
+    like: int,
+    room: int,
+    exits: npt.NDArray[np.int32],
+    words: npt.NDArray[np.int32],
+    scratch: Scratch,
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+    """For a state that is `Alike` another, whose exits and mask ``words`` are given: the ids of those tokens that do not stay
+    inside here, and the exits."""
+    while True:
+        tables = machine.tables
+        scratch.path[0, :2] = state, like
+        out = np.empty((len(exits) + MAX_EXITS, 3), np.int32)
+        missing, n_exits, n_refused = _walk_alike_at(
+            tables.addresses, trie.addresses, scratch.path, room, exits, words, trie.token_ids, out, scratch.ids
+        )
+        if missing < 0:
+            return scratch.ids[:n_refused].copy(), read_only(out[:n_exits])
+        machine.build(-1, missing)
 
 
 def ids_in(
@@ -263,38 +279,49 @@ def _walk_block(
 
 
 @kernel
-def _replace_exits(
-    edges: Array, states: Array, class_maps: Array, actions: Array, byte: Array, depth: Array, end: Array,
-    path: Array, exits: Array, out: Array,
-) -> int:  # fmt: skip
-    """Walk a state and one that it is `Like` side by side, as long as they are apart, and correct the exits met there."""
-    n = i = 0
+def _walk_alike(
+    edges: Array, states: Array, class_maps: Array, actions: Array,
+    byte: Array, depth: Array, end: Array, token_start: Array, level: Array, rounds: Array,
+    path: Array, room: int, exits: Array, words: Array, token_ids: Array, out: Array, refused: Array,
+) -> tuple[int, int, int]:  # fmt: skip
+    """Walk a state and the one it is like side by side, as long as they are apart: (state to build or -1, exits, tokens
+    refused)."""
+    n = i = n_refused = 0
     node = 0
     while node < len(byte):
         d = np.int64(depth[node])
         q, p = path[d - 1, 0], path[d - 1, 1]
+        if states[q, 0] == UNKNOWN:
+            return np.int64(q), n, n_refused
         q = edges[states[q, 0] + class_maps[states[q, 1] + byte[node]]]
         p = edges[states[p, 0] + class_maps[states[p, 1] + byte[node]]]
-        if q > 0 and q != p:
+        if q > 0 and q != p and d + rounds[level[node]] > room:
             path[d, 0], path[d, 1] = q, p
             node += 1
             continue
-        if q != p:
+        below = np.int64(end[node])
+        if q <= 0 and q != p:
             while i < len(exits) and exits[i, 0] < node:
                 out[n, 0], out[n, 1], out[n, 2] = exits[i, 0], exits[i, 1], exits[i, 2]
                 n += 1
                 i += 1
-            if i < len(exits) and exits[i, 0] == node:
+            while i < len(exits) and exits[i, 0] < below:
                 i += 1
             if q < 0:
                 out[n, 0], out[n, 1], out[n, 2] = node, actions[-1 - q, 0], actions[-1 - q, 1]
                 n += 1
-        node = np.int64(end[node])
+            if p > 0:
+                for rank in range(token_start[node], token_start[below]):
+                    token = token_ids[rank]
+                    if words[token >> 5] >> (token & 31) & 1:
+                        refused[n_refused] = token
+                        n_refused += 1
+        node = below
     while i < len(exits):
         out[n, 0], out[n, 1], out[n, 2] = exits[i, 0], exits[i, 1], exits[i, 2]
         n += 1
         i += 1
-    return n
+    return -1, n, n_refused
 
 
 @kernel
@@ -334,11 +361,15 @@ def _walk_block_at(machine: Array, trie: Array, ranges: Array, path: Array, exit
 
 
 @kernel
-def _replace_exits_at(machine: Array, trie: Array, path: Array, exits: Array, out: Array) -> int:
-    """`_replace_exits` with addresses of the arrays."""
-    return _replace_exits(
+def _walk_alike_at(
+    machine: Array, trie: Array, path: Array, room: int, exits: Array, words: Array, token_ids: Array,
+    out: Array, refused: Array,
+) -> tuple[int, int, int]:  # fmt: skip
+    """`_walk_alike` with addresses of the arrays."""
+    return _walk_alike(
         ints_at(machine, 0), int_rows_at(machine, 1, 4), bytes_at(machine, 2), int_rows_at(machine, 3, 3),
-        bytes_at(trie, 0), ints_at(trie, 1), ints_at(trie, 2), path, exits, out,
+        bytes_at(trie, 0), ints_at(trie, 1), ints_at(trie, 2), ints_at(trie, 3), bytes_at(trie, 5), ints_at(trie, 6),
+        path, room, exits, words, token_ids, out, refused,
     )  # fmt: skip
 
 
