@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from fsmc.compiler.automata.dfa import Array
 from fsmc.compiler.automata.recursion import Block, Like, RecursiveMachine
-from fsmc.compiler.tokens.mask_rows import max_packed_ids
+from fsmc.compiler.tokens.mask_rows import Row, max_packed_ids
 from fsmc.compiler.tokens.mask_walk import (
     Scratch,
     borrow_scratch,
@@ -28,16 +28,6 @@ from fsmc.jit import kernel
 
 _ENTRY_BYTES = 400  # a key, a tuple, an array's header and their places in the dictionary, about
 _MAX_SHARED = 2048  # rows of shared blocks that are kept for a vocabulary
-
-
-class Row(NamedTuple):
-    """A mask row as it is kept: the words ``base`` with the bits of ``ids`` flipped, both int32 and read-only.
-
-    Most rows are those of nothing, of all tokens, or of the inside of a string, but for a few tokens; the base is shared.
-    """
-
-    base: npt.NDArray[np.int32]
-    ids: npt.NDArray[np.int32]
 
 
 class BlockRow(NamedTuple):
@@ -88,12 +78,17 @@ class LazyMasks:
 
     def copy_row(self, state: int, stack: int, out: npt.NDArray[np.int32]) -> None:
         """Write the mask row of a configuration into ``out`` (int32, at least ceil(vocab_size / 32) words; more become 0)."""
+        row = self.row(state, stack)
+        copy_flipped(row[0], row[1], out)
+
+    def row(self, state: int, stack: int) -> Row:
+        """The row of a configuration as it is kept."""
         row = self._asked.get(state)
         if row is None:
             row = self._asked.get((state, stack))
             if row is None:
                 row = self._find(state, stack)
-        copy_flipped(row[0], row[1], out)
+        return row
 
     def allowed_token_ids(self, state: int, stack: int = 0) -> npt.NDArray[np.int32]:
         """The ids of the tokens that a configuration allows, ascending (int32)."""
@@ -147,7 +142,7 @@ class LazyMasks:
             depth, n_ranges, n_tokens = walk_configuration(self.machine, self.stacks, self.trie, state, stack, scratch)
             row = self._pack(scratch, n_ranges, n_tokens)
         else:
-            (base, ids), exits = block
+            (base, ids, _), exits = block
             depth, n_ranges, n_tokens = walk_configuration(
                 self.machine, self.stacks, self.trie, state, stack, scratch, exits
             )
@@ -222,7 +217,7 @@ def _few_flips(base: npt.NDArray[np.int32], ids: npt.NDArray[np.int32]) -> Row:
         words.setflags(write=False)
         base, ids = words, _NO_IDS
     ids.setflags(write=False)
-    return Row(base, ids)
+    return Row(base, ids, [])
 
 
 _NO_IDS = np.empty(0, np.int32)
@@ -230,11 +225,11 @@ _NO_IDS = np.empty(0, np.int32)
 
 @kernel
 def copy_flipped(base: Array, ids: Array, out: Array) -> None:
-    """Copy words, flip the bits of ``ids``, and clear what lies beyond."""
+    """Copy words, clear what lies beyond, and flip the bits of ``ids``."""
     n_words = len(base)
     for w in range(n_words):
         out[w] = base[w]
-    for i in range(len(ids)):
-        out[ids[i] >> 5] ^= np.int32(1) << np.int32(ids[i] & 31)
     for w in range(n_words, len(out)):
         out[w] = 0
+    for i in range(len(ids)):
+        out[ids[i] >> 5] ^= np.int32(1) << np.int32(ids[i] & 31)
