@@ -93,6 +93,7 @@ def kernels_in_use() -> list[str]:
     """
     # Every module with kernels, so that KERNELS is whole.
     import fsmc.compiler.automata.equivalence
+    import fsmc.compiler.tokens.masks
     import fsmc.compiler.warm_up
     import fsmc.jumpforward.jump_map
     import fsmc.runtime.batch

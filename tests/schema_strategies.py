@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import json
 import random
+import re
 from collections.abc import Callable, Iterator
 from decimal import Decimal, localcontext
 from typing import Any
@@ -366,10 +367,17 @@ def python_patterns(schema: Any) -> Any:
         return schema
     result = {key: python_patterns(part) for key, part in schema.items()}
     if isinstance(result.get("pattern"), str):
-        result["pattern"] = result["pattern"].replace("$", r"\Z")
+        result["pattern"] = _ends_at_the_end(result["pattern"])
     if isinstance(result.get("patternProperties"), dict):
-        result["patternProperties"] = {p.replace("$", r"\Z"): s for p, s in result["patternProperties"].items()}
+        result["patternProperties"] = {_ends_at_the_end(p): s for p, s in result["patternProperties"].items()}
     return result
+
+
+def _ends_at_the_end(pattern: str) -> str:
+    return _DOLLARS.sub(lambda part: r"\Z" if part[0] == "$" else part[0], pattern)
+
+
+_DOLLARS = re.compile(r"\\.|\[(?:\\.|[^\]\\])*\]|\$", re.DOTALL)
 
 
 def validator(schema: Any, draft: int) -> Callable[[Any], bool]:

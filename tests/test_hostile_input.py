@@ -107,6 +107,8 @@ def test_damaged_machines_of_interegular(damage):
         {"enum": {1, 2}},
         {"properties": {1: {}}},
         {1: {}},
+        {"minimum": b"1"},
+        _nested(180, {"type": "string", "minLength": 3, "maxLength": 2}, lambda inner: {"allOf": [inner]}),
         {"required": ("a",)},
         {"multipleOf": 10**300},
         {"type": "array", "contains": {"type": "null"}, "minContains": 10**12},
@@ -142,6 +144,35 @@ def test_hostile_schemas_are_refused_at_once(schema):
 )
 def test_extreme_values_mean_what_they_say(schema, accepted):
     assert COMPILER.compile_json_schema(schema).machine.matches(accepted)
+
+
+@pytest.mark.parametrize("keyword", ["not", "allOf", "if"])
+def test_a_dict_that_applies_itself_in_place_is_refused(keyword):
+    schema = {}
+    schema[keyword] = [schema] if keyword == "allOf" else schema
+    with pytest.raises(fsmc.compiler.errors.SchemaError, match="lead back here"):
+        COMPILER.compile_json_schema({"items": schema})
+
+
+def test_an_impossible_member_far_down_is_found():
+    step = {"type": "object", "required": ["a"]}
+    definitions = {f"d{i}": {**step, "properties": {"a": {"$ref": f"#/$defs/d{i + 1}"}}} for i in range(1000)}
+    with pytest.raises(fsmc.EmptyLanguageError, match=r"nothing satisfies #/\$defs/d1000$"):
+        COMPILER.compile_json_schema({"$ref": "#/$defs/d0", "$defs": {**definitions, "d1000": False}})
+
+
+def test_numbers_of_numpy():
+    numpy = pytest.importorskip("numpy")
+    assert COMPILER.compile_json_schema({"enum": [numpy.float64(1.5)]}).machine.matches(b"1.5")
+    with pytest.raises(fsmc.compiler.errors.SchemaError, match=r"#/minimum: .* not a Python int64"):
+        COMPILER.compile_json_schema({"minimum": numpy.int64(5)})
+
+
+def test_arguments_of_the_wrong_type():
+    with pytest.raises(TypeError, match=r"a referencing\.Registry, not dict"):
+        COMPILER.compile_json_schema({}, registry={})
+    with pytest.raises(TypeError, match="max_seconds must be a number"):
+        fsmc.GrammarCompiler(VOCAB, max_seconds=None)
 
 
 def test_a_cyclic_dict_is_refused():

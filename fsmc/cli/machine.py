@@ -30,6 +30,8 @@ UniqueItems = Literal["exact", "ignore"]
 MaxStates = Annotated[int | None, typer.Option(min=1, help="Give up (exit code 4) beyond so many states.")]
 MaxSeconds = Annotated[float | None, typer.Option(min=0, help="Give up (exit code 4) after so many seconds.")]
 
+MAX_SCHEMA_BYTES = 1 << 28
+
 _PATTERN, _SCHEMA = "Patterns", "JSON Schemas"
 
 
@@ -191,14 +193,26 @@ class SchemaSource:
         """From a file, or standard input for '-'."""
         if str(path) == "-" and sys.stdin is None:
             raise UsageError("standard input is closed: there is no schema on it")
-        data = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
+        if str(path) == "-":
+            data = sys.stdin.buffer.read(MAX_SCHEMA_BYTES + 1)
+        else:
+            with path.open("rb") as file:
+                data = file.read(MAX_SCHEMA_BYTES + 1)
+        if len(data) > MAX_SCHEMA_BYTES:
+            raise UsageError(f"{path}: more than {MAX_SCHEMA_BYTES >> 20} MiB, which no JSON Schema should need")
+        try:
+            text = data.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise UsageError(
+                f"{path}: not UTF-8 text (byte {data[error.start]:#04x} at {error.start}): a schema is JSON, in UTF-8"
+            ) from error
         options = {
             "whitespace": whitespace,
             "max_whitespace": language.max_whitespace,
             "indent": language.indent,
             "property_order": language.property_order,
         }
-        return cls(data.decode("utf-8-sig"), options, language.draft, language.unique_items)
+        return cls(text, options, language.draft, language.unique_items)
 
     def recipe(self) -> SchemaRecipe:
         """All that its machine is made from."""

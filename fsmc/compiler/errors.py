@@ -90,7 +90,7 @@ class LimitExceeded(FsmcError):
     def __str__(self) -> str:
         limit, reached = (_figure(number) for number in (self.limit, self.reached))
         text = f"{self.name}={limit} exceeded (reached {reached})"
-        text = text if self.pointer is None else f"{_place(self.pointer)}: {text}"
+        text = text if self.pointer is None else f"{place_text(self.pointer)}: {text}"
         return f"{text}: {self.hint}" if self.hint else text
 
 
@@ -132,7 +132,7 @@ class SchemaError(FsmcError, ValueError):
             self.pointer, self.is_located = pointer, True
 
     def __str__(self) -> str:
-        where = _place(self.pointer)
+        where = place_text(self.pointer)
         return f"{where}: {self.keyword}: {self.message}" if self.keyword else f"{where}: {self.message}"
 
 
@@ -147,7 +147,7 @@ def _figure(number: float) -> str:
     return str(number) if abs(number) < 10**15 else f"about 10^{number.bit_length() * 0.30103:.0f}"
 
 
-def _place(pointer: str) -> str:
+def place_text(pointer: str) -> str:
     """A JSON pointer as a URI fragment, very long ones cut; one into another document already is a URI."""
     place = pointer if "#" in pointer.partition("/")[0] or "://" in pointer else f"#{pointer}"
     return place if len(place) <= 300 else f"{place[:200]}…{place[-100:]}"

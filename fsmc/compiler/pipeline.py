@@ -308,6 +308,8 @@ class GrammarCompiler:
             "property_order": property_order,
         }
         for name, limit in (("max_states", max_states), ("max_bytes", max_bytes), ("max_seconds", max_seconds)):
+            if not isinstance(limit, (int, float)) and (name, limit) != ("max_states", None):
+                raise TypeError(f"{name} must be a number, not {type(limit).__name__}")
             if limit is not None and not limit >= 0:
                 raise ValueError(f"{name}={limit} must be at least 0")
         self.max_states = MAX_STATES if max_states is None else max_states

@@ -56,5 +56,5 @@ def warm_up_schemas() -> None:
         masks.copy_row(state, stack, row)
         jump_on_stack(machine, masks.stacks, state, stack, nothing_known)
         data = np.frombuffer(bytes([byte]), np.uint8)  # read-only, as matchers pass it
-        state, stack, recording, n = advance(machine, masks.stacks, state, stack, data, recording)
+        state, stack, recording, n = advance(machine, masks.stacks, state, stack, data, recording=recording)
         assert n == 1, "the text is valid under the schema"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import operator
 import os
-import struct
 import threading
 from collections.abc import Callable, Sequence
 from queue import SimpleQueue
@@ -16,21 +15,18 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba.core import types
-from numba.extending import intrinsic
 
 from fsmc.compiler.automata.dfa import Array
-from fsmc.compiler.tokens.mask_rows import Row
-from fsmc.jit import kernel
+from fsmc.compiler.tokens.lazy_masks import Row
+from fsmc.jit import copy_bytes, ints_at, kernel
 from fsmc.runtime.matcher import GrammarMatcher, mask_rows
 
 ROWS_PER_THREAD = 256
 """Waking a thread and waiting for it takes about 80 µs, in which one thread copies 256 rows of 128,000 tokens: two threads
 take longer for 256 rows (150 µs to 137) and half the time for 2,000."""
 
-_PLACE = struct.Struct("=4q")  # where the base lies, its words, where the ids lie, how many
-_NOTHING = _PLACE.pack(0, 0, 0, 0)
-_EVERYTHING = _PLACE.pack(0, -1, 0, 0)
+_NOTHING, _EVERYTHING = np.array([0, 0, 0, 0]), np.array([0, -1, 0, 0])
+"""In place of the addresses and sizes of a row's arrays: clear all bits, set all bits."""
 _NO_BITS, _ALL_BITS = np.int32(0), np.int32(-1)
 
 
@@ -67,7 +63,7 @@ def fill_bitmask_batch(
     if len(matchers) == 1 and isinstance(matchers[0], GrammarMatcher) and (rows is None or len(rows) == 1):
         return matchers[0].fill_next_token_bitmask(mask, 0 if rows is None else operator.index(rows[0]))
     found: list[Row] = []  # held here until they are copied: another thread may drop them from its cache
-    places: list[bytes] = []
+    places: list[Any] = []
     edits: list[tuple[int, int, np.int32, np.int32]] = []  # matcher, word, bits to keep, bits to set
     vocab_size = 0
     for i, matcher in enumerate(matchers):
@@ -83,10 +79,10 @@ def fill_bitmask_batch(
         else:
             row = matcher._masks.row(matcher._state, matcher._stack)
             found.append(row)
-            places.append(row[2][0] if row[2] else _place(row))
+            places.append(row[2])
             for word, other_bits in matcher._stop_texts:
                 edits.append((i, word, other_bits, _NO_BITS))
-            if not matcher.is_completed():
+            if not row[3] or not matcher.is_completed():
                 continue
         for word, bit in matcher._stop_bits:
             edits.append((i, word, _ALL_BITS, bit))
@@ -117,13 +113,6 @@ def _row_numbers(rows: Sequence[int] | None, n: int, n_rows: int) -> npt.NDArray
     return numbers
 
 
-def _place(row: Row) -> bytes:
-    """Where a row's arrays lie in memory; they never move, and live as long as the row."""
-    place = _PLACE.pack(row.base.ctypes.data, len(row.base), row.ids.ctypes.data, len(row.ids))
-    row.place.append(place)
-    return place
-
-
 def _copy(places: bytes, numbers: Array, array: Array, max_threads: int | None) -> None:
     """Write the rows at ``places`` into the rows ``numbers`` of ``array``, in as many threads as that is worth."""
     if array.flags.c_contiguous:
@@ -147,38 +136,20 @@ def _n_processors() -> int:
     return min(8, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
 
 
-_POINTER: Any = types.CPointer(types.int32)  # type: ignore[no-untyped-call]
-
-
-@intrinsic
-def _read_words(typing_context: Any, address: Any) -> Any:
-    """The int32 words at an address."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
-
-    return _POINTER(types.int64), generate
-
-
-_words_at: Any = _read_words  # for kernels it is a function of the address alone
-
-
 @kernel
 def _copy_rows(places: Array, numbers: Array, flat: Array, stride: int, n_words: int, first: int, last: int) -> None:
     """Write the rows of matchers ``first`` to ``last - 1``."""
     for i in range(first, last):
         start = numbers[i] * stride
         out = flat[start : start + n_words]
-        base, n_base = _words_at(places[4 * i]), places[4 * i + 1]
+        n_base = places[4 * i + 1]
         if n_base < 0:
             out[:] = -1
             continue
-        for w in range(n_base):
-            out[w] = base[w]
-        for w in range(n_base, n_words):
-            out[w] = 0
-        ids = _words_at(places[4 * i + 2])
-        for j in range(places[4 * i + 3]):
+        copy_bytes(flat.ctypes.data + 4 * start, places[4 * i], 4 * n_base)
+        out[n_base:] = 0
+        ids = ints_at(places, 2 * i + 1)
+        for j in range(len(ids)):
             out[ids[j] >> 5] ^= np.int32(1) << np.int32(ids[j] & 31)
 
 

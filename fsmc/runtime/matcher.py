@@ -15,9 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from fsmc.compiler.automata.recursion import Configuration
-from fsmc.compiler.tokens.masks import LazyMasks
+from fsmc.compiler.tokens.lazy_masks import LazyMasks, copy_flipped
 from fsmc.compiler.tokens.stacks import EMPTY_STACK, ReturnStacks
 from fsmc.compiler.tokens.walk import NOTHING, Recording, advance
+from fsmc.jit import addresses_of
 
 if TYPE_CHECKING:
     from fsmc.compiler.pipeline import CompiledGrammar
@@ -59,8 +60,10 @@ class GrammarMatcher:
         vocab = grammar.vocab
         self._grammar, self._machine, self._masks = grammar, grammar.machine, grammar.masks
         # Stack nodes mean something only in the pool that the masks know; a whole index is of a machine without calls.
-        self._stacks = self._masks.stacks if isinstance(self._masks, LazyMasks) else ReturnStacks()
-        self._data, self._offsets, self._size = vocab.token_bytes, vocab.token_offsets, vocab.size
+        self._lazy = self._masks if isinstance(self._masks, LazyMasks) else None
+        self._stacks = self._lazy.stacks if self._lazy else ReturnStacks()
+        self._data, self._size = vocab.token_bytes, vocab.size
+        self._offsets = memoryview(vocab.token_offsets)  # type: ignore[arg-type]  # its items are Python's integers at once
         self._stop_ids = frozenset(
             vocab.eos_token_ids if stop_token_ids is None else map(operator.index, stop_token_ids)
         )
@@ -74,6 +77,7 @@ class GrammarMatcher:
         self._mask: Any = None
         self._mask_index = -1
         self._row: npt.NDArray[np.int32] = np.empty(0, np.int32)
+        self._row_address = addresses_of(self._row)
         self.reset()
 
     def reset(self) -> None:
@@ -118,7 +122,7 @@ class GrammarMatcher:
         if self._terminated or not 0 <= token_id < self._size:
             return False
         begin, end = self._offsets[token_id], self._offsets[token_id + 1]
-        return bool(begin < end) and self._accept(self._data[begin:end])
+        return begin < end and self._accept(self._data, begin, end)
 
     def accept_bytes(self, data: bytes) -> bool:
         """Take some text, which may end inside a character: all of it, or nothing and return False.
@@ -130,13 +134,14 @@ class GrammarMatcher:
             raise TypeError(f"accept_bytes takes bytes, not {type(data).__name__}")
         if self._terminated and data:
             return False
-        return self._accept(np.frombuffer(bytes(data), np.uint8))
+        array = np.frombuffer(bytes(data), np.uint8)
+        return self._accept(array, 0, len(array))
 
-    def _accept(self, data: npt.NDArray[np.uint8]) -> bool:
+    def _accept(self, data: npt.NDArray[np.uint8], begin: int, end: int) -> bool:
         state, stack, recording, n = advance(
-            self._machine, self._stacks, self._state, self._stack, data, self._recording
+            self._machine, self._stacks, self._state, self._stack, data, begin, end, self._recording
         )
-        if n < len(data):
+        if n < end:
             return False
         self._remember()
         self._state, self._stack, self._recording = state, stack, recording
@@ -247,7 +252,7 @@ class GrammarMatcher:
         if self._terminated:
             return 0
         array = np.frombuffer(bytes(data), np.uint8)
-        return advance(self._machine, self._stacks, self._state, self._stack, array, self._recording)[3]
+        return advance(self._machine, self._stacks, self._state, self._stack, array, recording=self._recording)[3]
 
     def expected(self) -> str:
         """What may come next, for error messages, see `describe_bytes`."""
@@ -271,15 +276,24 @@ class GrammarMatcher:
         """
         if mask is not self._mask or index != self._mask_index:
             self._row = _mask_row(mask, index, -(-self._size // 32))
+            self._row_address = addresses_of(self._row)
             self._mask, self._mask_index = mask, index  # an engine brings the same mask at every step: check it once
         row = self._row
         if self._terminated:
             row.fill(0)
         else:
-            self._masks.copy_row(self._state, self._stack, row)
-            for word, other_bits in self._stop_texts:
-                row[word] &= other_bits
-            if not self.is_completed():
+            lazy, may_end = self._lazy, True
+            if lazy is None:
+                self._masks.copy_row(self._state, self._stack, row)
+            else:
+                known = lazy.asked.get((self._state, self._stack))
+                held = lazy.row(self._state, self._stack) if known is None else known
+                copy_flipped(held[2], self._row_address)
+                may_end = held[3]
+            if self._stop_texts:
+                for word, other_bits in self._stop_texts:
+                    row[word] &= other_bits
+            if not may_end or not self.is_completed():
                 return
         for word, bit in self._stop_bits:
             row[word] |= bit

@@ -130,6 +130,10 @@ def test_sample(fsmc_command, schema_file, index_file) -> None:
         (b"NaN", 2, "NaN"),
         (b'{"pattern": "("}', 2, "#/pattern"),
         (b"[1]", 2, "an array"),
+        (b"", 2, "the text is empty"),
+        (b"\xef\xbb\xbf[1]", 2, "an array"),
+        (b"\xff\xfe{\0}\0", 2, "bad.json: not UTF-8 text (byte 0xff at 0)"),
+        (b'{"properties": {"a": {"multipleOf": 123456789}}}', 4, "#/properties/a: max_remainders"),
     ],
 )
 def test_bad_schemas(fsmc_command, tokenizer_file, tmp_path, schema: bytes, code: int, said: str) -> None:
@@ -137,6 +141,18 @@ def test_bad_schemas(fsmc_command, tokenizer_file, tmp_path, schema: bytes, code
     for command in (("match", "{}"), ("sample",), ("inspect",), ("compile", "-t", tokenizer_file, "-o", "x.fsmc")):
         outcome = fsmc_command(*command, "--schema", tmp_path / "bad.json")
         assert outcome.code == code and said in outcome.err and outcome.out == "" and "Traceback" not in outcome.err
+
+
+def test_limits(fsmc_command, schema_file, tokenizer_file, tmp_path) -> None:
+    command = ("compile", "--schema", schema_file, "-t", tokenizer_file, "-o", tmp_path / "x.fsmc")
+    outcome = fsmc_command(*command, "--max-states", "3")
+    assert outcome.code == 4 and "max_states=3" in outcome.err
+    assert fsmc_command(*command, "--max-states", "100000", "--max-seconds", "100").code == 0
+
+
+def test_a_schema_is_a_file(fsmc_command, tmp_path) -> None:
+    outcome = fsmc_command("match", "--schema", tmp_path, "{}")
+    assert outcome.code == 3 and str(tmp_path) in outcome.err
 
 
 @pytest.mark.parametrize(

@@ -61,12 +61,13 @@ def test_optional_parts_are_refused_at_once(part, error, around):
             b'{"a":123456789}',
             b'{"a":7}',
         ),
+        ({"properties": {"a": {**LARGE_MULTIPLE, "minimum": 0, "maximum": 10**10}}}, b'{"a":246913578}', b'{"a":7}'),
         ({"properties": {"a": {"allOf": [FEW_VALUES, {"type": "string"}]}}}, b"{}", b'{"a":""}'),
         ({"$defs": {"unused": LARGE_MULTIPLE}}, b"1", b"x"),
         ({"properties": {"a": {"type": "string", **LARGE_MULTIPLE}}}, b'{"a":"x"}', b'{"a":1}'),
         ({"items": {"multipleOf": 0.01}, "contains": {"multipleOf": 7}}, b"[7,0.01]", b"[0.01]"),
     ],
-    ids=["enum", "type", "unused", "other type", "small"],
+    ids=["enum", "bounds", "type", "unused", "other type", "small"],
 )
 def test_what_only_looks_difficult_compiles(schema, accepted, refused):
     machine = compiled(schema).machine

@@ -39,6 +39,10 @@ CASES = {
         },
         ["nam", "2024-02-29", "nnnnnnnnn", "na me", 12],
     ),
+    "long strings": (
+        {"items": {"anyOf": [{"type": "string", "minLength": 2, "maxLength": 30}, {"pattern": "^(ab)*[é]+.?$", "maxLength": 40}]}},
+        ["a" * 27 + "é", "ab" * 13 + "éé", "é" * 25],
+    ),
     "numbers": ({"items": {"type": "number", "minimum": -3, "multipleOf": 0.5}}, [1, -2.5, 30.0, 0]),
     "recursion": ({"$ref": "#/$defs/t", "$defs": {"t": {"items": {"$ref": "#/$defs/t"}, "type": ["array", "string"]}}}, [["n"], []]),
     "watched": (
@@ -47,6 +51,13 @@ CASES = {
     ),
 }  # fmt: skip
 PIECES = [
+    "a" * 13,
+    "a" * 20,
+    "a" * 29,
+    "ab" * 8,
+    "é" * 9 + '"',
+    "é" * 20,
+    "a" * 15 + '", "',
     '"na',
     'name"',
     '": "',

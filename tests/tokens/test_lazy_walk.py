@@ -140,7 +140,9 @@ def test_recordings_follow_the_reference_however_the_text_is_cut(split):
         state, stack, recording, i = machine.start, EMPTY_STACK, NOTHING, 0
         while i < len(text):
             piece = text[i : i + split]
-            state, stack, recording, consumed = advance(machine, stacks, state, stack, array(piece), recording)
+            state, stack, recording, consumed = advance(
+                machine, stacks, state, stack, array(piece), recording=recording
+            )
             i += consumed
             if consumed < len(piece):
                 break

@@ -16,6 +16,7 @@ from fsmc.compiler.tokens.mask_rows import ALLOWED, BITS, FORBIDDEN, copy_row, e
 from fsmc.compiler.tokens.masks import LazyMasks
 from fsmc.compiler.tokens.trie import TokenTrie
 from fsmc.compiler.tokens.vocabulary import Vocabulary
+from fsmc.jit import addresses_of
 
 
 def words(tokens: list[int], n_words: int) -> np.ndarray:
@@ -42,11 +43,9 @@ def test_rows_are_kept_as_flips_of_a_base(data):
 
 
 def test_kernels_do_what_their_python_does(monkeypatch):
-    base, ids = np.array([0b1011, -1, 0], np.int32), np.array([0, 2, 63, 95], np.int32)
-    out, plain = np.full(5, 7, np.int32), np.full(5, 7, np.int32)
-    lazy_masks.copy_flipped(base, ids, out)
-    lazy_masks.copy_flipped.py_func(base, ids, plain)
-    assert out.tolist() == plain.tolist() == [0b1110, (1 << 31) - 1, -(1 << 31), 0, 0]
+    base, ids, out = np.array([0b1011, -1, 0], np.int32), np.array([0, 2, 63, 95], np.int32), np.full(5, 7, np.int32)
+    lazy_masks.copy_flipped(addresses_of(base, ids), addresses_of(out))
+    assert out.tolist() == [0b1110, (1 << 31) - 1, -(1 << 31), 0, 0]
     monkeypatch.setattr(mask_rows, "_expand_row", mask_rows._expand_row.py_func)
     all_tokens = words(list(range(150)), 10)
     for kind, packed in [(ALLOWED, [3]), (FORBIDDEN, [3]), (BITS, words([3, 70], 10))]:
@@ -107,7 +106,7 @@ def test_the_cache_keeps_to_its_bound():
         assert masks.allowed_token_ids(state).tolist() == unbounded.allowed_token_ids(state).tolist()
         assert 0 < masks.nbytes <= 2000
     assert unbounded.n_rows == dfa.n_states > masks.n_rows
-    assert unbounded.nbytes >= sum(ids.nbytes for _, ids in unbounded._rows.values())
+    assert unbounded.nbytes >= sum(row.ids.nbytes for row in unbounded._rows.values())
 
 
 def test_a_row_is_computed_once(monkeypatch):

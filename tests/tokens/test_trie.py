@@ -13,6 +13,7 @@ from fsmc.compiler.automata.byte_groups import (
     UTF8_STEPS,
     _groups_below,
     _loop_groups,
+    _spread_groups,
     groups_below,
     loop_groups,
 )
@@ -180,7 +181,7 @@ def test_groups_on_which_a_state_loops(pattern, after, loops_on, leaves_on):
 
 @settings(max_examples=60, deadline=None)
 @given(vocabularies("aé☃".encode(), max_length=8), plain_machines(), st.booleans())
-def test_a_state_stays_where_groups_say_so(vocab, machine, over_bytes):
+def test_a_state_stays_alive_where_groups_say_so(vocab, machine, over_bytes):
     dfa = machine.to_byte_dfa() if over_bytes else machine.to_dfa()
     trie = TokenTrie.build(vocab)
     loops = loop_groups(dfa.delta, dfa.byte_class)
@@ -210,9 +211,26 @@ def test_kernels_do_what_their_python_does():
     _groups_below.py_func(byte, parent, np.empty(5, np.uint8), np.zeros(5, np.bool_), groups)
     assert groups.tolist() == groups_below(byte, parent).tolist()
 
-    dfa = compile_dfa(r"[^\s-]*")
-    loops = np.zeros(dfa.n_states, np.int64)
-    _loop_groups.py_func(
-        dfa.delta, dfa.byte_class, np.unique(dfa.byte_class[:128]), np.empty((256, 2), np.int32), loops
-    )
-    assert loops.tolist() == loop_groups(dfa.delta, dfa.byte_class).tolist()
+    for pattern in (r"[^\s-]*", r"[a-z]*ab[a-zé]*"):
+        dfa = compile_dfa(pattern)
+        loops, home, todo = (
+            np.zeros(dfa.n_states, np.int64),
+            np.zeros(dfa.n_states, np.bool_),
+            np.empty((256, 2), np.int32),
+        )
+        _loop_groups.py_func(dfa.delta, dfa.byte_class, np.unique(dfa.byte_class[:128]), todo, home, loops)
+        _spread_groups.py_func(dfa.delta, dfa.byte_class, todo, home, loops)
+        assert loops.tolist() == loop_groups(dfa.delta, dfa.byte_class).tolist()
+
+
+def test_groups_that_never_lead_to_a_dead_end():
+    """Before a match and inside of one, texts over the letters go on; after "-" only digits do."""
+    dfa = compile_dfa(r"(?s:.*)abc[a-z]*(-[0-9]*)?")
+    letters = groups_of("bx")
+    for text in (b"", b"x", b"a", b"ab", b"zabab", b"abc", b"abcz"):
+        assert int(loop_groups(dfa.delta, dfa.byte_class)[dfa.run(text)]) & letters == letters
+    dfa = compile_dfa(r"[a-z]*abc[a-z]*(-[0-9]*)?")
+    loops = loop_groups(dfa.delta, dfa.byte_class)
+    assert [bool(int(loops[dfa.run(text)]) & letters) for text in (b"", b"ab", b"abcx", b"abc-", b"abc-1")] == [
+        True, True, True, False, False,
+    ]  # fmt: skip

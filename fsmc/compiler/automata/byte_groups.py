@@ -1,10 +1,11 @@
-"""Byte groups: whether a state stays where it is, whatever follows, for all tokens below a trie node at once.
+"""Byte groups: whether a state stays alive, whatever follows, for all tokens below a trie node at once.
 
-Inside ``[^"]*`` nearly every token leads back to the same state. To see that without walking them, bytes and
+Inside ``[^"]*`` nearly every token leads back to the same state. Where a text has to contain a match of a pattern it leads to
+many states, but none is a dead end. To see that without walking them, bytes and
 characters are put into 62 fixed groups, one bit each: every ASCII punctuation mark and usual white-space character by
 itself, digits, hexadecimal letters, other letters, and the well-formed characters of two to four bytes by ranges of their lead
-byte. A trie node knows the groups that occur below it, a state the groups on which it loops, and when the second set
-holds the first the whole subtree stays in the state: its tokens, which are contiguous, are set as one range.
+byte. A trie node knows the groups that occur below it, a state the groups of which it can read any text, and when the second
+set holds the first the whole subtree is allowed: its tokens, which are contiguous, are set as one range.
 A JSON string's row takes 0.1 ms instead of 1.4 (128,000 tokens).
 
 Both sets are conservative: a subtree that is not well-formed UTF-8, or a state that leaves on one byte of a group, only
@@ -65,6 +66,7 @@ def _byte_groups() -> npt.NDArray[np.int64]:
 UTF8_STEPS = _utf8_steps()
 BYTE_GROUP = _byte_groups()
 NO_CHARACTER = int(BYTE_GROUP.max())
+_MAX_STATES = 512
 _MAX_EXPANSIONS = 64  # per lead byte: a machine made to have many paths inside a character is walked, not analysed
 
 
@@ -84,10 +86,12 @@ def groups_below(byte: npt.NDArray[np.uint8], parent: npt.NDArray[np.int32]) -> 
 
 
 def loop_groups(delta: npt.NDArray[np.int32], byte_class: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
-    """For each state, the groups all of whose bytes (or well-formed characters) lead from it back to it, as bits.
+    """For each state, groups of which any text (of well-formed characters) can be read from it, as bits.
 
-    delta: int32[n_states, n_classes], byte_class: uint8[256]. Returns int64[n_states]. States that loop on no ASCII
-    byte have the empty set, right or not: that test is what keeps this at some nanoseconds a state.
+    delta: int32[n_states, n_classes], byte_class: uint8[256]. Returns int64[n_states]. They are those whose bytes lead from the
+    state back to it; and, in machines of up to 512 states, one set for all states that texts over it never lead out
+    of. States that loop on no ASCII byte have otherwise the
+    empty set, right or not: that test is what keeps this at some nanoseconds a state.
 
     >>> only_a = np.zeros(256, np.uint8); only_a[ord("-")] = 1
     >>> loop_groups(np.array([[0, 0], [0, 1]], np.int32), only_a).tolist() == [0, int(BYTE_GROUP[ord("-")])]
@@ -95,7 +99,10 @@ def loop_groups(delta: npt.NDArray[np.int32], byte_class: npt.NDArray[np.uint8])
     """
     loops = np.zeros(len(delta), np.int64)
     delta, byte_class = read_only(delta), read_only(byte_class)
-    _loop_groups(delta, byte_class, np.unique(byte_class[:128]), np.empty((4 * 64, 2), np.int32), loops)
+    home, todo = np.zeros(len(delta), np.bool_), np.empty((4 * 64, 2), np.int32)
+    _loop_groups(delta, byte_class, np.unique(byte_class[:128]), todo, home, loops)
+    if len(delta) <= _MAX_STATES:
+        _spread_groups(delta, byte_class, todo, home, loops)
     return loops
 
 
@@ -125,8 +132,8 @@ def _groups_below(byte: Array, parent: Array, decoder: Array, ill_formed: Array,
 
 
 @kernel
-def _returns(delta: Array, byte_class: Array, state: int, lead: int, todo: Array) -> bool:
-    """Whether every well-formed character that begins with ``lead`` leads from ``state`` back to it."""
+def _returns(delta: Array, byte_class: Array, state: int, lead: int, todo: Array, home: Array) -> bool:
+    """Whether every well-formed character that begins with ``lead`` leads from ``state`` to a state that is ``home``."""
     todo[0, 0] = UTF8_STEPS[0, lead]
     todo[0, 1] = delta[state, byte_class[lead]]
     n_todo = 1
@@ -145,7 +152,7 @@ def _returns(delta: Array, byte_class: Array, state: int, lead: int, todo: Array
                 continue
             target = delta[inside, byte_class[b]]
             if after == 0:
-                if target != state:
+                if target <= 0 or not home[target]:
                     return False
             elif target != last or target == 0:  # neighbours mostly share their target
                 todo[n_todo, 0] = after
@@ -156,20 +163,65 @@ def _returns(delta: Array, byte_class: Array, state: int, lead: int, todo: Array
 
 
 @kernel
-def _loop_groups(delta: Array, byte_class: Array, ascii_classes: Array, todo: Array, loops: Array) -> None:
+def _leaves(delta: Array, byte_class: Array, state: int, todo: Array, home: Array, groups: int) -> int:
+    """Those of ``groups`` with a byte or character that leads from ``state`` to one that is not ``home``."""
+    leaves = 0
+    for b in range(0x80):
+        target = delta[state, byte_class[b]]
+        if target <= 0 or not home[target]:
+            leaves |= BYTE_GROUP[b]
+    leaves &= groups
+    for lead in range(0xC2, 0xF5):
+        if (groups & ~leaves) & BYTE_GROUP[lead] != 0 and not _returns(delta, byte_class, state, lead, todo, home):
+            leaves |= BYTE_GROUP[lead]
+    return leaves & groups
+
+
+@kernel
+def _loop_groups(delta: Array, byte_class: Array, ascii_classes: Array, todo: Array, home: Array, loops: Array) -> None:
+    """The groups with which states loop. ``home``: all False."""
     for state in range(1, len(delta)):
-        loops_somewhere = False
         for c in ascii_classes:
             if delta[state, c] == state:
-                loops_somewhere = True
+                home[state] = True
+                loops[state] = (NO_CHARACTER - 1) & ~_leaves(delta, byte_class, state, todo, home, NO_CHARACTER - 1)
+                home[state] = False
                 break
-        if not loops_somewhere:
-            continue
-        leaves = NO_CHARACTER
-        for b in range(0x80):
-            if delta[state, byte_class[b]] != state:
-                leaves |= BYTE_GROUP[b]
-        for lead in range(0xC2, 0xF5):
-            if leaves & BYTE_GROUP[lead] == 0 and not _returns(delta, byte_class, state, lead, todo):
-                leaves |= BYTE_GROUP[lead]
-        loops[state] = (NO_CHARACTER - 1) & ~leaves
+
+
+@kernel
+def _spread_groups(delta: Array, byte_class: Array, todo: Array, home: Array, loops: Array) -> None:
+    """Find groups for the state that loops on most of them, and give them to all states that never leave each other with them.
+
+    As long as that state is led out of these states, the groups that do so are given up and all begins again.
+    """
+    best, most = 0, 0
+    for state in range(1, len(delta)):
+        size, rest = 0, loops[state]
+        while rest != 0:
+            rest &= rest - 1
+            size += 1
+        if size > most:
+            best, most = state, size
+    if most == 0:
+        return
+    for state in range(1, len(delta)):
+        home[state] = True
+    groups = (NO_CHARACTER - 1) & ~_leaves(delta, byte_class, best, todo, home, NO_CHARACTER - 1)
+    changed = True
+    while changed:
+        changed = False
+        for state in range(1, len(delta)):
+            if home[state] and loops[state] & groups != groups:
+                lost = _leaves(delta, byte_class, state, todo, home, groups)
+                if lost != 0:
+                    changed = True
+                    if state == best:
+                        groups &= ~lost
+                        for other in range(1, len(delta)):
+                            home[other] = True
+                        break
+                    home[state] = False
+    for state in range(1, len(delta)):
+        if home[state] and loops[state] & ~groups == 0:
+            loops[state] = groups

@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Hashable
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from fsmc.compiler.automata.byte_groups import loop_groups
 from fsmc.compiler.automata.dfa import DEAD
-from fsmc.compiler.automata.recursion import Block, Like, RecursiveMachine
+from fsmc.compiler.automata.recursion import Alike, Block, RecursiveMachine
 from fsmc.compiler.automata.tables import (
     CALL,
     EXIT,
@@ -30,7 +30,6 @@ from fsmc.compiler.automata.tables import (
     Tables,
     find_return,
     put_return,
-    read_only,
     return_table,
 )
 from fsmc.compiler.errors import LimitExceeded
@@ -59,6 +58,17 @@ class Builder(Protocol):
         """
 
 
+class _Arrays(NamedTuple):
+    """The arrays of `Tables`, to be written."""
+
+    edges: npt.NDArray[np.int32]
+    states: npt.NDArray[np.int32]
+    class_maps: npt.NDArray[np.uint8]
+    actions: npt.NDArray[np.int32]
+    returns: npt.NDArray[np.int64]
+    loops: npt.NDArray[np.int64]
+
+
 class LazyRSM(RecursiveMachine):
     """The growing machine. Codes of edges are made by `call`, `exit` and `exit_redo`; a state's own number is a plain edge.
 
@@ -75,7 +85,7 @@ class LazyRSM(RecursiveMachine):
         self.builder, self.max_states, self.max_bytes = builder, max_states, max_bytes
         self.start = DEAD
         self.lock = threading.RLock()
-        own = Tables(
+        self._own = _Arrays(
             edges=np.zeros(1024, np.int32),
             states=_unbuilt(64),
             class_maps=np.zeros(256, np.uint8),
@@ -83,9 +93,8 @@ class LazyRSM(RecursiveMachine):
             returns=return_table(np.empty(0, np.int64), np.empty(0, np.int64)),
             loops=np.zeros(64, np.int64),
         )
-        own.states[DEAD, 0] = 0  # the row of the one class of the first map: nothing leads on
-        self._own = own
-        self._published = Tables(*(read_only(array) for array in own))
+        self._own.states[DEAD, 0] = 0  # the row of the one class of the first map: nothing leads on
+        self._published = Tables.of(*self._own)
         self._n_edges, self._n_states, self._n_returns = 1, 1, 0
         self._state_keys: list[Any] = [None]
         self._state_of: dict[Hashable, int] = {}
@@ -129,13 +138,13 @@ class LazyRSM(RecursiveMachine):
         return known
 
     def state_key(self, state: int) -> Any:
-        """The key that a state was made for; a `Block` or `Like` for states that were made together."""
+        """The key that a state was made for; a `Block`, say, for states that were made together."""
         return self._state_keys[state]
 
-    def block_of(self, state: int) -> Block | Like | None:
+    def block_of(self, state: int) -> Block | Alike | None:
         """What is known of the states around this one, see `RecursiveMachine.block_of`."""
         key = self._state_keys[state]
-        return key if type(key) is Block or type(key) is Like else None
+        return key if isinstance(key, (Block, Alike)) else None
 
     def new_frame(self, key: Hashable, records: bool = False) -> int:
         """The return frame of this key, recorded or not."""
@@ -235,10 +244,12 @@ class LazyRSM(RecursiveMachine):
         an exit. name, shift: see `Block`.
         """
         class_map = self.class_map(byte_class)
-        first = self.reserve(len(delta) - 1, Block(self._n_states, name, shift))
+        loops = loop_groups(delta, byte_class)[1:]
+        is_large = name is not None or bool(loops.any())
+        first = self.reserve(len(delta) - 1, Block(self._n_states, name, shift, is_large))
         offset = first - 1
         codes = np.where(delta[1:] > 0, delta[1:] + offset, delta[1:]).astype(np.int32)
-        self.set_rows(first, class_map, codes, final_outcome[1:], loop_groups(delta, byte_class)[1:], FOREVER)
+        self.set_rows(first, class_map, codes, final_outcome[1:], loops, FOREVER)
         return offset
 
     def set_return(self, frame: int, outcome: int, state: int) -> None:
@@ -306,7 +317,7 @@ class LazyRSM(RecursiveMachine):
                 "tables of the machine, which grow with the texts: raise it, or compile anew",
             )
         self._own = own
-        self._published = Tables(*(read_only(array) for array in own))
+        self._published = Tables.of(*own)
 
     # ── looking ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -357,5 +368,5 @@ def _unbuilt(n: int) -> npt.NDArray[np.int32]:
     return np.tile(np.array([UNKNOWN, 0, -1, 0], np.int32), (n, 1))
 
 
-def _nbytes(tables: Tables) -> int:
+def _nbytes(tables: Tables | _Arrays) -> int:
     return sum(array.nbytes for array in tables)

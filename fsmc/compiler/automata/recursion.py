@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -28,20 +29,36 @@ class Block(NamedTuple):
     """A component that calls nothing and was added as a whole: its first state, and its name.
 
     Blocks with the same name, in whichever machine, have the same states in the same order, and outcomes that are the same but
-    for what ``shift`` adds; None says nothing.
+    for what ``shift`` adds; None says nothing. is_large: whether it is worth to know masks inside the block apart.
     """
 
     first: int
     name: Hashable
-    shift: int = 0
+    shift: int
+    is_large: bool
 
 
-class Like(NamedTuple):
-    """Adjacent states from ``first`` on, each of which reads the same bytes as ``states[i]``, a state of a block, but for
-    exits with other outcomes, or none, after some texts. 0: it is like none."""
+class Alike(ABC):
+    """What is known of states that read almost the same as others, which are in a block."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def like(self, state: int) -> tuple[int, int]:
+        """(a state of a block, ``room``): what can be read here can be read there, and all of at most ``room`` bytes alike; longer
+        texts may be refused here, or end with another outcome. State 0: there is none like it."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Like(Alike):
+    """Adjacent states from ``first`` on, each like ``states[i]``."""
 
     first: int
     states: npt.NDArray[np.int32]
+
+    def like(self, state: int) -> tuple[int, int]:
+        """See `Alike`."""
+        return int(self.states[state - self.first]), 0
 
 
 class RecursiveMachine(ABC):
@@ -95,7 +112,7 @@ class RecursiveMachine(ABC):
         """Whether the state's row is there."""
         return True
 
-    def block_of(self, state: int) -> Block | Like | None:
+    def block_of(self, state: int) -> Block | Alike | None:
         """What is known of the states around this one, if what may be read there does not depend on the caller until it exits."""
         return None
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from fsmc.compiler.automata.byte_groups import loop_groups
 from fsmc.compiler.automata.dfa import DEAD, DFA, frozen_array
 from fsmc.compiler.automata.recursion import Configuration, RecursiveMachine
-from fsmc.compiler.automata.tables import CALL, EXIT, EXIT_REDO, FOREVER, Tables, read_only, return_table
+from fsmc.compiler.automata.tables import CALL, EXIT, EXIT_REDO, FOREVER, Tables, return_table
 from fsmc.compiler.errors import MachineError
 
 __all__ = ["CALL", "EXIT", "EXIT_REDO", "RSM", "Configuration"]
@@ -126,15 +126,13 @@ class RSM(RecursiveMachine):
             states[:, 0] = self.n_classes * np.arange(self.n_states)
             states[:, 2] = self.final_outcome
             states[:, 3] = FOREVER
-            tables = Tables(
+            tables = Tables.of(
                 edges=self.delta.reshape(-1),
-                states=read_only(states),
+                states=states,
                 class_maps=self.byte_class,
                 actions=self.actions,
-                returns=read_only(
-                    return_table((frames << 32 | outcomes).ravel(), self.returns.ravel().astype(np.int64))
-                ),
-                loops=read_only(loop_groups(self.delta, self.byte_class)),
+                returns=return_table((frames << 32 | outcomes).ravel(), self.returns.ravel().astype(np.int64)),
+                loops=loop_groups(self.delta, self.byte_class),
             )
             object.__setattr__(self, "_tables", tables)  # by several threads at once: equal tables, the last ones stay
             return tables

@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from fsmc.jit import addresses_of
+
 CALL, EXIT, EXIT_REDO = 0, 1, 2
 """Kinds of action. CALL: consume the byte, push the frame, go to the target state. EXIT: consume the byte, pop the
 frame, go to where the caller goes on after the outcome. EXIT_REDO: pop the frame, then process the same byte where the
@@ -32,6 +34,7 @@ class Tables(NamedTuple):
     per map]. actions: int32[actions, 3], rows (CALL, target, frame) and (EXIT or EXIT_REDO, outcome, 0). returns: where
     callers go on, see `return_table`. loops: int64[states], the byte groups (see `byte_groups`) of which any text of at
     most ``room`` characters can be read from the state on: FOREVER where it stays in the state, fewer where it is counted.
+    addresses: `addresses_of` these six.
     """
 
     edges: npt.NDArray[np.int32]
@@ -40,6 +43,21 @@ class Tables(NamedTuple):
     actions: npt.NDArray[np.int32]
     returns: npt.NDArray[np.int64]
     loops: npt.NDArray[np.int64]
+    addresses: npt.NDArray[np.int64]
+
+    @classmethod
+    def of(
+        cls,
+        edges: npt.NDArray[np.int32],
+        states: npt.NDArray[np.int32],
+        class_maps: npt.NDArray[np.uint8],
+        actions: npt.NDArray[np.int32],
+        returns: npt.NDArray[np.int64],
+        loops: npt.NDArray[np.int64],
+    ) -> Tables:
+        """Read-only views of the arrays, with their addresses."""
+        arrays = edges, states, class_maps, actions, returns, loops
+        return cls(*[read_only(array) for array in arrays], addresses=addresses_of(*arrays))  # type: ignore[misc]  # six of them
 
 
 def read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fsmc.compiler.errors import FsmcError
+from fsmc.compiler.errors import FsmcError, place_text
 from fsmc.compiler.schema.atoms import TYPES
 from fsmc.compiler.schema.emptiness import Emptiness
 
@@ -20,9 +20,9 @@ def contradiction(emptiness: Emptiness, node: int) -> str:
         core = _core(emptiness, _pieces(emptiness, node), {node})
     except FsmcError:
         core = []
-    names = [f"#{document.pointer(n)}" + (f"/{keyword}" if keyword else "") for n, keyword in core]
+    names = [place_text(document.pointer(n) + (f"/{keyword}" if keyword else "")) for n, keyword in core]
     if not names:
-        return f"#{document.pointer(node)} asks for what cannot be"
+        return f"{place_text(document.pointer(node))} asks for what cannot be"
     if len(names) == 1:
         return f"nothing satisfies {names[0]}"
     return f"{', '.join(names[:-1])} and {names[-1]} contradict each other"
@@ -49,7 +49,9 @@ def _core(emptiness: Emptiness, pieces: list[_Piece], seen: set[int]) -> list[_P
             opened += _opened(emptiness, piece)
         if opened == pieces:
             inner = _required_member(emptiness, pieces, seen)
-            return pieces if inner is None else _core(emptiness, inner, seen)
+            if inner is None:
+                return pieces
+            opened = inner
         pieces = opened
 
 

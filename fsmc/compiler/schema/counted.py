@@ -179,9 +179,11 @@ class CountedString:
         self.lengths = None if maximum is None else lengths_of(self.dfa, self.whole, maximum)
         self.longest = longest_rests(self.dfa, self.whole) if maximum is None else None
         self.shortest: npt.NDArray[np.int64] | None = None
+        self.longest_short_rest = 0  # characters that bring any state to an end
         if self.lengths is not None and maximum is not None:
             reach = self.lengths.reach
             self.shortest = np.where(reach.any(axis=1), reach.argmax(axis=1), maximum + 1)
+            self.longest_short_rest = int(self.shortest[1:].max(initial=0))
 
     @property
     def satisfiable(self) -> bool:

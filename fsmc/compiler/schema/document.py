@@ -80,6 +80,8 @@ class SchemaDocument:
             schema = parse_json(schema, max_depth)
         if draft is not None and draft not in DRAFTS:
             raise SchemaError(f"draft {draft} is not one of {', '.join(map(str, DRAFTS))}", "", "$schema")
+        if registry is not None and not isinstance(registry, referencing.Registry):
+            raise TypeError(f"registry must be a referencing.Registry, not {type(registry).__name__}")
         self.max_depth, self.max_nodes = max_depth, max_nodes
         self._given_registry = registry
         self._schema = schema
@@ -283,6 +285,7 @@ class SchemaDocument:
             if "$id" in value or "id" in value or "$schema" in value:
                 context = self._references.context_of(value, context, trail)
             if id(value) in context.checked:
+                self._referred.append((value, context, trail))  # a Python object may hold itself
                 continue
             context.checked.add(id(value))
             self._checked.append((value, context, trail))
@@ -310,7 +313,11 @@ class SchemaDocument:
                 holds, what, below, _, part = keyword
                 if not holds(inner):
                     fault = fault_in(inner, part)
-                    instead = "" if inner and what.startswith(json_type(inner)) else f", not {shown(inner)}"
+                    instead = (
+                        ""
+                        if isinstance(inner, (dict, list)) and inner and what.startswith(json_type(inner))
+                        else f", not {shown(inner)}"
+                    )
                     raise SchemaError(
                         f"must be {what}{f'; {fault}' if fault else instead}", pointer_text((trail, name)), name
                     )

@@ -44,6 +44,11 @@ class Formulas:
         self._atoms: dict[int, frozenset[int]] = {FALSE: frozenset(), TRUE: frozenset()}
         self._enumerations: dict[int, tuple[type[Any], frozenset[Any], bool]] = {}  # literal → class, values, sign
 
+    @property
+    def n_steps(self) -> int:
+        """Formulas that were asked for so far: a measure of work without a clock."""
+        return self._n_made
+
     def kind(self, formula: int) -> int:
         """CONSTANT, ATOM, NOT, AND, OR or ONE."""
         return self._nodes[formula][0]

@@ -17,11 +17,10 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from fsmc.compiler.automata.counting import count_strings, is_finite
-from fsmc.compiler.automata.dfa import DFA
 from fsmc.compiler.schema.json_text import escape_json
 from fsmc.compiler.schema.key_rows import NameTrie
 from fsmc.compiler.schema.key_space import KeySpace
+from fsmc.compiler.schema.left_out import MoreTexts, by_first_byte
 from fsmc.compiler.schema.outcome_dfa import OutcomeDFA
 from fsmc.compiler.schema.strings import any_string
 
@@ -40,28 +39,7 @@ class UndeclaredKeys:
         if allowed != (1 << len(keys.sizes)) - 1:
             delta = _without_dead_ends(delta, outcome)
         self.dfa = OutcomeDFA(base.byte_class, delta, outcome, base.start, tuple(() for _ in keys.sizes))
-        self._number: dict[int, int | None] = {}
-
-    def step(self, state: int, byte: int) -> int:
-        """The state after one more byte; 0 if no key goes on so."""
-        return int(self.dfa.delta[state, self.dfa.byte_class[byte]])
-
-    def has_more_than(self, state: int, texts: frozenset[bytes]) -> bool:
-        """Whether some key goes on from a state otherwise than by one of ``texts``."""
-        if not state or not texts:
-            return bool(state)
-        if state not in self._number:
-            dfa = DFA.from_arrays(
-                self.dfa.byte_class, np.where(self.dfa.delta > 0, self.dfa.delta, -1), self.dfa.outcome >= 0, state
-            )
-            self._number[state] = sum(count_strings(dfa, dfa.n_states, unit="bytes")) if is_finite(dfa) else None
-        number = self._number[state]
-        return number is None or number > sum(self._accepts(state, text) for text in texts)
-
-    def _accepts(self, state: int, text: bytes) -> bool:
-        for byte in text:
-            state = self.step(state, byte)
-        return bool(self.dfa.outcome[state] >= 0)
+        self.more = MoreTexts(self.dfa)
 
 
 def _without_dead_ends(delta: npt.NDArray[np.int32], outcome: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
@@ -165,10 +143,7 @@ class KeyTrie:
         Other bytes lead `outside`.
         """
         found: dict[int, KeyNode | None] = {}
-        seen: dict[int, list[bytes]] = {}
-        for text in node.seen:
-            if text:
-                seen.setdefault(text[0], []).append(text[1:])
+        seen = by_first_byte(node.seen)
         for byte, low, high in self._branches(node):
             allowed = node.allowed >> (low - node.low) & ((1 << high - low) - 1)
             found[byte] = self._child(node, byte, low, high, allowed, seen.pop(byte, ()))
@@ -178,7 +153,7 @@ class KeyTrie:
 
     def outside(self, node: KeyNode, byte: int) -> KeyNode:
         """The node after a byte with which neither a declared nor a seen key goes on."""
-        base = self.undeclared(node.others).step(node.base, byte)
+        base = self.undeclared(node.others).more.step(node.base, byte)
         return KeyNode(self, 0, 0, 0, 0, node.others, base, frozenset())
 
     def _branches(self, node: KeyNode) -> Iterator[tuple[int, int, int]]:
@@ -199,9 +174,9 @@ class KeyTrie:
     def _child(
         self, node: KeyNode, byte: int, low: int, high: int, allowed: int, seen: list[bytes] | tuple[()]
     ) -> KeyNode | None:
-        base = self.undeclared(node.others).step(node.base, byte) if node.base else 0
+        base = self.undeclared(node.others).more.step(node.base, byte) if node.base else 0
         rest = frozenset(seen) if base else frozenset[bytes]()
-        if not allowed and not (base and self.undeclared(node.others).has_more_than(base, rest)):
+        if not allowed and not (base and self.undeclared(node.others).more.than(base, rest)):
             return None
         return KeyNode(self, low, high, node.depth + 1 if high else 0, allowed, node.others, base, rest)
 

@@ -28,6 +28,7 @@ from fsmc.compiler.schema.emptiness import Emptiness
 from fsmc.compiler.schema.formula import FALSE, Formulas
 from fsmc.compiler.schema.key_trie import KeyNode
 from fsmc.compiler.schema.keywords import Keywords
+from fsmc.compiler.schema.left_out import WithoutTexts
 from fsmc.compiler.schema.member_order import MemberOrder
 from fsmc.compiler.schema.objects import ObjectShape
 from fsmc.compiler.schema.outcomes import Outcomes, Reading, Truth, read, what_to_watch
@@ -140,7 +141,10 @@ class SchemaMachine:
     def build_row(self, state: int) -> None:
         """Make the row of a state that was met for the first time."""
         self.table.clock.restart()
-        position: Position | CountedBlock | KeyNode = self.rsm.state_key(state)
+        position: Position | CountedBlock | KeyNode | WithoutTexts = self.rsm.state_key(state)
+        if isinstance(position, WithoutTexts):
+            position.build(state)
+            return
         if isinstance(position, KeyNode):
             self._scalars.build_key(state, position)
             return

@@ -226,13 +226,13 @@ def number_satisfiable(formula: int, table: Formulas) -> bool:
     found = Range.of(formula, table)
     if found.listed is not None:
         return numbers_that([formula], sorted(found.listed), table) != [0]
-    for part in table.conjuncts(formula):
+    values = _listed_values(formula, table)
+    for part in table.conjuncts(formula) if values is None else ():
         literal = table.literal(part)
         if literal and literal[1] and isinstance(payload := table.payload(literal[0]), MultipleOf):
             as_ratio(payload.divisor)  # refused now, not when a text gets to the number
     if found.is_all:
         return not found.is_empty()
-    values = _listed_values(formula, table)
     if values is not None:
         return numbers_that([formula], values, table) != [0]
     if numbers_that([formula], _candidates(formula, table), table) != [0]:
@@ -243,6 +243,7 @@ def number_satisfiable(formula: int, table: Formulas) -> bool:
 def _candidates(formula: int, table: Formulas) -> list[Decimal]:
     """Numbers to try first, ascending: those at which something changes, and their neighbours. Most formulas hold of one."""
     found = {Decimal(0)}
+    listed: list[Decimal] = []
     for atom in table.atoms(formula):
         payload = table.payload(atom)
         if isinstance(payload, MultipleOf):
@@ -252,4 +253,7 @@ def _candidates(formula: int, table: Formulas) -> list[Decimal]:
             found.update((payload.bound, *map(Decimal, (whole - 1, whole, whole + 1, whole + 2))))
         elif isinstance(payload, NumEnum):
             found.update(itertools.islice(payload.values, 10))
+            listed += (min(payload.values), max(payload.values))
+    if listed:
+        found.update((Decimal(math.floor(min(listed)) - 1), Decimal(math.floor(max(listed)) + 1)))
     return sorted(found)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from fsmc.compiler.schema.atoms import All
+from fsmc.compiler.schema.atoms import All, MinProps
 from fsmc.compiler.schema.bits import bits
 from fsmc.compiler.schema.cofactors import Cofactors
 from fsmc.compiler.schema.conditions import every_member, one_of_names
@@ -166,3 +166,97 @@ class ObjectFacts(ValueFacts):
         if not self._present & mask:
             found.append(({absent: True}, cofactors.of(frozenset(tags))))
         return [case for case in found if case[1] != FALSE]
+
+
+def possible(shape: ObjectShape, cube: Cube, place: int) -> bool:
+    """Whether members can still come from a place that make every literal true.
+
+    What declared names must have is put together, then a member is searched for each other wish.
+    """
+    table, satisfiable = shape.table, shape.emptiness.satisfiable
+    available, n = shape.available(place), shape.keys.n_names
+    limits = Limits(table, shape.static)
+    wanted: list[tuple[int, int]] = []
+    least, most = 0, None
+    for atom, sign in cube.items():
+        payload = shape.table.payload(atom)
+        if isinstance(payload, MinProps):
+            if sign:
+                least = max(least, payload.count)
+            else:
+                most = payload.count - 1 if most is None else min(most, payload.count - 1)
+        elif isinstance(payload, All):
+            mask = shape.mask(atom) & available
+            if sign:
+                limits.add(mask, payload.value)
+            else:
+                wanted.append((mask, table.negate(payload.value)))
+
+    value = limits.of
+    missing = shape.missing(place)  # of which every one can have a value, if nothing limits it (see `satisfiable`)
+    members = {c: value(c) for c in bits(limits.classes & missing)}
+    several = []
+    for mask, what in wanted:
+        if shape.is_declared_name(mask):
+            c = mask.bit_length() - 1
+            members[c] = table.conj((members.get(c, value(c)), what))
+        else:
+            several.append((mask, what))
+    if not all(satisfiable(f) for f in members.values()):
+        return False
+
+    def number(members: dict[int, int], extra: tuple[tuple[int, int], ...]) -> int:
+        return (missing | sum(1 << c for c in members)).bit_count() + len(extra)
+
+    def place_rest(i: int, members: dict[int, int], extra: tuple[tuple[int, int], ...]) -> bool:
+        """Find a member for each of ``several[i:]``: one that is there anyhow, a declared one, or an undeclared one."""
+        if most is not None and number(members, extra) > most:
+            return False
+        if i == len(several):
+            if least <= number(members, extra):
+                return True
+            free = available & ~missing & ~sum(1 << c for c in members)
+            return (most is None or least <= most) and _room(shape, free, least - number(members, extra), limits)
+        mask, what = several[i]
+        for c in bits(mask & ((1 << n) - 1)):
+            together = table.conj((members.get(c, value(c)), what))
+            if satisfiable(together) and place_rest(i + 1, {**members, c: together}, extra):
+                return True
+        for j, (c, f) in enumerate(extra):
+            together = table.conj((f, what))
+            if mask >> c & 1 and satisfiable(together):
+                if place_rest(i + 1, members, (*extra[:j], (c, together), *extra[j + 1 :])):
+                    return True
+        for c in bits(mask & available & shape.keys.others_mask):
+            size = shape.keys.sizes[c - n]
+            used = sum(other == c for other, _ in extra)
+            if (size is None or used < size) and satisfiable(table.conj((value(c), what))):
+                if place_rest(i + 1, members, (*extra, (c, table.conj((value(c), what))))):
+                    return True
+        return False
+
+    return place_rest(0, members, ())
+
+
+def _room(shape: ObjectShape, free: int, wanted: int, limits: Limits) -> bool:
+    """Whether so many members can come of the classes ``free``.
+
+    Keys of a finite class that are there already may be counted twice; `SchemaMachine` sees it when the class is used up.
+    """
+    n, satisfiable = shape.keys.n_names, shape.emptiness.satisfiable
+    declared = free & shape.declared_mask
+    if shape.known_live is not None:
+        unlimited = declared & ~limits.classes
+        wanted -= (unlimited & shape.known_live).bit_count()
+        declared &= ~unlimited
+    for c in bits(declared):
+        if wanted <= 0:
+            return True
+        wanted -= satisfiable(limits.of(c))
+    for c in bits(free & shape.keys.others_mask):
+        if satisfiable(limits.of(c)):
+            size = shape.keys.sizes[c - n]
+            if size is None:
+                return True
+            wanted -= size
+    return wanted <= 0

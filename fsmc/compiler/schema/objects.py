@@ -19,7 +19,7 @@ from fsmc.compiler.schema.emptiness import Emptiness
 from fsmc.compiler.schema.exclusive import Exclusive
 from fsmc.compiler.schema.formula import AND, ATOM, FALSE, OR, TRUE, Formulas
 from fsmc.compiler.schema.key_space import KeySpace, enumerated_names, key_space
-from fsmc.compiler.schema.object_facts import Limits, ObjectFacts
+from fsmc.compiler.schema.object_facts import ObjectFacts, possible
 from fsmc.compiler.schema.residual import Member, Shape
 
 MANY_CLASSES = 4096
@@ -90,7 +90,7 @@ class ObjectShape(Shape):
         self.residual = exclusive.rewritten(table.conj(residual))
         self.watches = tuple(map(exclusive.rewritten, watches))
         self.tracks = self._duplicates_matter()
-        self._live: int | None = None
+        self.known_live: int | None = None
         self._normal: dict[tuple[int, Hashable], int] = {}
         self._derived: dict[tuple[int, int, int], int] = {}
         self._asked: dict[tuple[int, Hashable, int], int] = {}
@@ -179,13 +179,13 @@ class ObjectShape(Shape):
     @property
     def live(self) -> int:
         """Classes of which a member can have a value at all."""
-        if self._live is None:
+        if self.known_live is None:
             found = (c for c, value in enumerate(self.static) if self.emptiness.satisfiable(value))
             live = as_mask(found, self.keys.n_classes)
             if self.emptiness.leaning:
                 return live
-            self._live = live
-        return self._live
+            self.known_live = live
+        return self.known_live
 
     # ── residuals ────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -409,93 +409,6 @@ class ObjectShape(Shape):
             return available
         return available & ((due & -due) * 2 - 1)
 
-    # ── can all of these literals hold at once? ──────────────────────────────────────────────────────────────────────
-
     def _possible(self, cube: Cube, place: int) -> bool:
-        """See `Shape`: what declared names must have is put together, then a member is searched for each other wish."""
-        table, satisfiable = self.table, self.emptiness.satisfiable
-        available, n = self.available(place), self.keys.n_names
-        limits = Limits(table, self.static)
-        wanted: list[tuple[int, int]] = []
-        least, most = 0, None
-        for atom, sign in cube.items():
-            payload = self.table.payload(atom)
-            if isinstance(payload, MinProps):
-                if sign:
-                    least = max(least, payload.count)
-                else:
-                    most = payload.count - 1 if most is None else min(most, payload.count - 1)
-            elif isinstance(payload, All):
-                mask = self.mask(atom) & available
-                if sign:
-                    limits.add(mask, payload.value)
-                else:
-                    wanted.append((mask, table.negate(payload.value)))
-
-        value = limits.of
-        missing = self.missing(place)  # of which every one can have a value, if nothing limits it (see `satisfiable`)
-        members = {c: value(c) for c in bits(limits.classes & missing)}
-        several = []
-        for mask, what in wanted:
-            if self.is_declared_name(mask):
-                c = mask.bit_length() - 1
-                members[c] = table.conj((members.get(c, value(c)), what))
-            else:
-                several.append((mask, what))
-        if not all(satisfiable(f) for f in members.values()):
-            return False
-
-        def number(members: dict[int, int], extra: tuple[tuple[int, int], ...]) -> int:
-            return (missing | sum(1 << c for c in members)).bit_count() + len(extra)
-
-        def place_rest(i: int, members: dict[int, int], extra: tuple[tuple[int, int], ...]) -> bool:
-            """Find a member for each of ``several[i:]``: one that is there anyhow, a declared one, or an undeclared one."""
-            if most is not None and number(members, extra) > most:
-                return False
-            if i == len(several):
-                if least <= number(members, extra):
-                    return True
-                free = available & ~missing & ~sum(1 << c for c in members)
-                return (most is None or least <= most) and self._room(free, least - number(members, extra), limits)
-            mask, what = several[i]
-            for c in bits(mask & ((1 << n) - 1)):
-                together = table.conj((members.get(c, value(c)), what))
-                if satisfiable(together) and place_rest(i + 1, {**members, c: together}, extra):
-                    return True
-            for j, (c, f) in enumerate(extra):
-                together = table.conj((f, what))
-                if mask >> c & 1 and satisfiable(together):
-                    if place_rest(i + 1, members, (*extra[:j], (c, together), *extra[j + 1 :])):
-                        return True
-            for c in bits(mask & available & self.keys.others_mask):
-                size = self.keys.sizes[c - n]
-                used = sum(other == c for other, _ in extra)
-                if (size is None or used < size) and satisfiable(table.conj((value(c), what))):
-                    if place_rest(i + 1, members, (*extra, (c, table.conj((value(c), what))))):
-                        return True
-            return False
-
-        return place_rest(0, members, ())
-
-    def _room(self, free: int, wanted: int, limits: Limits) -> bool:
-        """Whether so many members can come of the classes ``free``.
-
-        Keys of a finite class that are there already may be counted twice; `SchemaMachine` sees it when the class is used up.
-        """
-        n, satisfiable = self.keys.n_names, self.emptiness.satisfiable
-        declared = free & self.declared_mask
-        if self._live is not None:
-            unlimited = declared & ~limits.classes
-            wanted -= (unlimited & self._live).bit_count()
-            declared &= ~unlimited
-        for c in bits(declared):
-            if wanted <= 0:
-                return True
-            wanted -= satisfiable(limits.of(c))
-        for c in bits(free & self.keys.others_mask):
-            if satisfiable(limits.of(c)):
-                size = self.keys.sizes[c - n]
-                if size is None:
-                    return True
-                wanted -= size
-        return wanted <= 0
+        """See `Shape`."""
+        return possible(self, cube, place)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import lru_cache
 
 import numpy as np
@@ -15,6 +16,8 @@ import numpy.typing as npt
 
 from fsmc.compiler.automata.byte_groups import loop_groups
 from fsmc.compiler.automata.lazy_rsm import LazyRSM
+from fsmc.compiler.automata.recursion import Alike
+from fsmc.compiler.automata.tables import FOREVER
 from fsmc.compiler.schema.atoms import FALSE_LITERAL, NULL, NUMBER, STRING, TRUE_LITERAL, Format, Integer
 from fsmc.compiler.schema.counted import BLOCK, CountedString
 from fsmc.compiler.schema.formula import TRUE, Formulas
@@ -22,10 +25,15 @@ from fsmc.compiler.schema.json_text import escape_json, json_spelling
 from fsmc.compiler.schema.key_rows import MAX_NODES, KeyRows
 from fsmc.compiler.schema.key_space import KeySpace
 from fsmc.compiler.schema.key_trie import KeyNode, KeyTrie
+from fsmc.compiler.schema.left_out import SharedComponent, by_first_byte, split_left_out
 from fsmc.compiler.schema.numbers import number_component
 from fsmc.compiler.schema.outcome_dfa import OutcomeDFA
 from fsmc.compiler.schema.outcomes import Outcomes
 from fsmc.compiler.schema.strings import listed_strings, split_length, string_component
+from fsmc.compiler.schema.values import number_text
+
+MANY_LEFT_OUT = 4
+"""Values left out of a component; fewer are multiplied out with the rest of the conditions."""
 
 WHITE_SPACE = b" \t\n\r"
 STRUCTURAL = WHITE_SPACE + b'"{}[]:,-0123456789tfn'
@@ -39,6 +47,9 @@ MAX_LENGTH_AT_ONCE = 2_000
 _NOTHING = bytes(256), [0]
 """The row of a state from which nothing leads on."""
 
+MIN_ROOM = 12
+"""Nearer to the bound than so many bytes, a counted string's mask is walked on its own: it is small."""
+
 _LITERALS = {NULL: b"null", TRUE_LITERAL: b"true", FALSE_LITERAL: b"false"}
 _NUMBER_ENDS = WHITE_SPACE + b",]}"
 
@@ -49,6 +60,7 @@ class ScalarBlocks:
     def __init__(self, rsm: LazyRSM, table: Formulas, outcomes: Outcomes) -> None:
         self.rsm, self.table, self.outcomes = rsm, table, outcomes
         self._values: dict[tuple[str, int, tuple[int, ...]], dict[int, int]] = {}
+        self._shared: dict[tuple[int, tuple[int, ...]], SharedComponent] = {}
         self._tries: dict[KeySpace, KeyTrie] = {}
         self._undeclared: dict[tuple[KeyTrie, int], int] = {}
         self._rows: dict[tuple[KeyTrie, int], KeyRows] = {}
@@ -63,7 +75,9 @@ class ScalarBlocks:
             if type_ == STRING:
                 known = {ord('"'): self._string(must, watches, name)}
             elif type_ == NUMBER:
-                known = self._number(number_component(must, watches, self.table), name)
+                known = self._integer_without(must, watches)
+                if known is None:
+                    known = self._number(number_component(must, watches, self.table), name)
             else:
                 known = self._literal(_LITERALS[type_])
             self._values[key] = known
@@ -150,6 +164,9 @@ class ScalarBlocks:
 
     def _string(self, must: int, watches: tuple[int, ...], name: Hashable) -> int:
         """The state after the opening quote of a string."""
+        without = self._string_without(must, watches)
+        if without is not None:
+            return without
         listed = listed_strings(must, watches, self.table, json_spelling)
         if listed is not None:
             return self._quoted(listed, self._exits(listed))
@@ -163,7 +180,39 @@ class ScalarBlocks:
             dfa = escape_json(string_component(must, watches, self.table))
             return self._quoted(dfa, self._exits(dfa))
         counted = CountedString(content, low, high)
-        return CountedBlocks(self.rsm, counted, self._exits(counted.dfa)).start
+        name = self._common_name(STRING, rest, watches)
+        return CountedBlocks(self.rsm, counted, self._exits(counted.dfa), name).start
+
+    def _string_without(self, must: int, watches: tuple[int, ...]) -> int | None:
+        """As `_string`, where strings are left out of those of a component that others share."""
+        rest, out = split_left_out(must, self.table)
+        if len(out) < MANY_LEFT_OUT or split_length(rest, self.table)[1:] != (0, None):
+            return None
+        shared = self._shared.get((rest, watches))
+        if shared is None:
+            dfa = escape_json(string_component(rest, watches, self.table))
+            shared = SharedComponent(self.rsm, dfa, self._quoted(dfa, self._exits(dfa)) - dfa.start)
+            self._shared[rest, watches] = shared
+        return shared.without(shared.dfa.start, (json_spelling(text) for text in out if isinstance(text, str)))
+
+    def _integer_without(self, must: int, watches: tuple[int, ...]) -> dict[int, int] | None:
+        """Numbers, where some are left out of a component of integers, which have one text each, that others share."""
+        table = self.table
+        rest, out = split_left_out(must, table)
+        if len(out) < MANY_LEFT_OUT or table.atom(Integer()) not in table.conjuncts(rest):
+            return None
+        shared = self._shared.get((rest, watches))
+        if shared is None:
+            dfa = number_component(rest, watches, table)
+            byte, state = next(iter(self._number(dfa, None).items()))
+            shared = SharedComponent(self.rsm, dfa, state - int(dfa.delta[dfa.start, dfa.byte_class[byte]]))
+            self._shared[rest, watches] = shared
+        texts = [number_text(value).encode() for value in out if isinstance(value, Decimal)]
+        texts += [b"-0"] if Decimal(0) in out else []
+        start, left_out = shared.dfa.start, by_first_byte(texts)
+        states = {b: int(shared.dfa.delta[start, shared.dfa.byte_class[b]]) for b in b"-0123456789"}
+        found = {b: shared.without(state, left_out.get(b, ())) for b, state in states.items()}
+        return {b: number for b, number in found.items() if number}
 
     def _exits(self, dfa: OutcomeDFA) -> list[int]:
         return [self.rsm.exit(self.outcomes.number(vector)) for vector in dfa.vectors]
@@ -200,7 +249,7 @@ class ScalarBlocks:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class CountedBlock:
+class CountedBlock(Alike):
     """The key of the states of a counted string for `counted.BLOCK` counts from ``first`` on; they are built together."""
 
     string: CountedBlocks
@@ -210,15 +259,20 @@ class CountedBlock:
         """Make the rows."""
         self.string.build(self.first)
 
+    def like(self, state: int) -> tuple[int, int]:
+        """See `Alike`."""
+        return self.string.like(self.first, state)
+
 
 class CountedBlocks:
     """The states of a `CountedString` in a machine: blocks of counts, made as texts get there.
 
-    exits: for each outcome, the code of the closing quote.
+    exits: for each outcome, the code of the closing quote. name: that of the machine without the count, see `Block`.
     """
 
-    def __init__(self, rsm: LazyRSM, counted: CountedString, exits: list[int]) -> None:
-        self.rsm, self.counted = rsm, counted
+    def __init__(self, rsm: LazyRSM, counted: CountedString, exits: list[int], name: Hashable) -> None:
+        self.rsm, self.counted, self._name = rsm, counted, name
+        self._uncounted: int | None = None
         self._byte_class, _ = _own_class(counted.dfa, b'"')
         self._map = rsm.class_map(self._byte_class)
         self._exits = np.array([*exits, 0], np.int32)  # [-1]: of a state in which the text may not end
@@ -237,6 +291,22 @@ class CountedBlocks:
         if block not in self._blocks:
             self._blocks[block] = self.rsm.reserve(BLOCK * n, CountedBlock(self, block * BLOCK))
         return self._blocks[block] + place * n
+
+    def like(self, first: int, state: int) -> tuple[int, int]:
+        """The state without the count, and how many bytes surely do not bring the text too near to the bound: each is a
+        character at most, and what remains must leave room for the shortest rest that any state has."""
+        counted, dfa = self.counted, self.counted.dfa
+        count, q = divmod(state - self._offset(first), dfa.n_states)
+        count += first
+        room = FOREVER if counted.maximum is None else counted.maximum - count - counted.longest_short_rest
+        if not counted.may_end(count) or room < MIN_ROOM:
+            return 0, 0
+        if self._uncounted is None:
+            delta = np.concatenate((dfa.delta, dfa.delta[:, dfa.byte_class[ord('"')], None]), axis=1)
+            quote, ends = self._byte_class[ord('"')], dfa.outcome >= 0
+            delta[ends, quote] = self._exits[dfa.outcome[ends]]
+            self._uncounted = self.rsm.add_block(self._byte_class, delta, np.full(len(delta), -1, np.int32), self._name)
+        return self._uncounted + q, room
 
     def build(self, first: int) -> None:
         """Make the rows for the counts from ``first`` on."""

@@ -126,7 +126,7 @@ def shown(value: Any) -> str:
             return "a number of more than 60 digits"
         text = str(value) if isinstance(value, Decimal) else repr(value)
         return text if len(text) <= 40 else json_type(value)
-    return "an empty array" if value == [] else json_type(value)
+    return "an empty array" if isinstance(value, list) and not value else json_type(value)
 
 
 def quoted(text: str) -> str:

@@ -34,7 +34,9 @@ def to_decimal(number: Number) -> Decimal:
     """
     if isinstance(number, Decimal):
         return number
-    return Decimal(number) if isinstance(number, int) else Decimal(repr(number))
+    return (
+        Decimal(number) if isinstance(number, int) else Decimal(float.__repr__(number))
+    )  # numpy has floats with a repr of their own
 
 
 def number_text(number: Decimal) -> str:

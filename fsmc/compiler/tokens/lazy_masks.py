@@ -11,23 +11,37 @@ import numpy as np
 import numpy.typing as npt
 
 from fsmc.compiler.automata.dfa import Array
-from fsmc.compiler.automata.recursion import Block, Like, RecursiveMachine
-from fsmc.compiler.tokens.mask_rows import Row, max_packed_ids
+from fsmc.compiler.automata.recursion import Block, RecursiveMachine
+from fsmc.compiler.automata.tables import read_only
+from fsmc.compiler.tokens.mask_rows import max_packed_ids
 from fsmc.compiler.tokens.mask_walk import (
     Scratch,
     borrow_scratch,
     ids_in,
-    other_exits,
     return_scratch,
+    walk_alike,
     walk_block,
     walk_configuration,
 )
 from fsmc.compiler.tokens.stacks import ReturnStacks
 from fsmc.compiler.tokens.trie import TokenTrie
-from fsmc.jit import kernel
+from fsmc.jit import addresses_of, copy_bytes, ints_at, kernel
 
 _ENTRY_BYTES = 400  # a key, a tuple, an array's header and their places in the dictionary, about
 _MAX_SHARED = 2048  # rows of shared blocks that are kept for a vocabulary
+
+
+class Row(NamedTuple):
+    """A mask row as it is kept: the words ``base``, beyond them 0, with the bits of ``ids`` flipped; both int32 and read-only.
+
+    Most rows are those of nothing, of all tokens, or of the inside of a string, but for a few tokens; the base is shared.
+    addresses: `addresses_of` both (hold the row while a kernel uses them). may_end: false if the text surely may not end here.
+    """
+
+    base: npt.NDArray[np.int32]
+    ids: npt.NDArray[np.int32]
+    addresses: npt.NDArray[np.int64]
+    may_end: bool = False
 
 
 class BlockRow(NamedTuple):
@@ -57,7 +71,7 @@ class LazyMasks:
         self.stacks = ReturnStacks() if stacks is None else stacks
         self.max_cache_bytes = max_cache_bytes
         self._nothing = np.zeros(len(trie.all_tokens), np.int32)
-        self._asked: dict[int | tuple[int, int], Row] = {}  # by the state if the row depends on nothing else
+        self.asked: dict[tuple[int, int], Row] = {}  # every (state, stack) that was asked for, as long as there is room
         self._rows: dict[
             tuple[int, int, tuple[int, ...]], Row
         ] = {}  # by state, number of frames looked at, these frames
@@ -78,17 +92,13 @@ class LazyMasks:
 
     def copy_row(self, state: int, stack: int, out: npt.NDArray[np.int32]) -> None:
         """Write the mask row of a configuration into ``out`` (int32, at least ceil(vocab_size / 32) words; more become 0)."""
-        row = self.row(state, stack)
-        copy_flipped(row[0], row[1], out)
+        row = self.row(state, stack)  # held until the kernel is done
+        copy_flipped(row.addresses, addresses_of(out))
 
     def row(self, state: int, stack: int) -> Row:
-        """The row of a configuration as it is kept."""
-        row = self._asked.get(state)
-        if row is None:
-            row = self._asked.get((state, stack))
-            if row is None:
-                row = self._find(state, stack)
-        return row
+        """The mask row of a configuration."""
+        row = self.asked.get((state, stack))
+        return self._find(state, stack) if row is None else row
 
     def allowed_token_ids(self, state: int, stack: int = 0) -> npt.NDArray[np.int32]:
         """The ids of the tokens that a configuration allows, ascending (int32)."""
@@ -113,9 +123,8 @@ class LazyMasks:
             depths = self._depths.get(state, ())
             if depth not in depths:
                 self._depths[state] = (*depths, depth)
-            asked = (state, stack) if depth else state
-            if asked not in self._asked:
-                self._asked[asked] = row
+            if (state, stack) not in self.asked:
+                self.asked[state, stack] = row
                 self._nbytes += _ENTRY_BYTES
             if self._nbytes > self.max_cache_bytes:
                 self._forget()
@@ -127,7 +136,7 @@ class LazyMasks:
 
     def _forget(self) -> None:
         """Drop rows, the first ones first, until a quarter of the room is free; the ways to all others are found again."""
-        self._asked.clear()
+        self.asked.clear()
         self._depths.clear()
         self._blocks.clear()
         self._nbytes = sum(map(self._size, self._rows.values()))
@@ -142,7 +151,7 @@ class LazyMasks:
             depth, n_ranges, n_tokens = walk_configuration(self.machine, self.stacks, self.trie, state, stack, scratch)
             row = self._pack(scratch, n_ranges, n_tokens)
         else:
-            (base, ids, _), exits = block
+            (base, ids, *_), exits = block
             depth, n_ranges, n_tokens = walk_configuration(
                 self.machine, self.stacks, self.trie, state, stack, scratch, exits
             )
@@ -151,7 +160,7 @@ class LazyMasks:
                 ids = np.concatenate((ids, beyond))
             row = _few_flips(base, ids)
         return_scratch(self.trie, scratch)
-        return depth, row
+        return depth, row._replace(may_end=self.machine.final(state) >= 0)
 
     def _pack(self, scratch: Scratch, n_ranges: int, n_tokens: int) -> Row:
         """The row of ranges."""
@@ -168,37 +177,37 @@ class LazyMasks:
         if state in self._blocks:
             return self._blocks[state]
         block, found = self.machine.block_of(state), None
-        if type(block) is Block:
+        if isinstance(block, Block):
             found = self._row_in(block, state, scratch)
-        elif type(block) is Like:
-            like = int(block.states[state - block.first])
+        elif block is not None:
+            like, room = block.like(state)
             row = self._block_row(like, scratch) if like else None
             if row is not None:
-                exits = other_exits(self.machine, self.trie, state, like, row.exits, scratch)
-                found = BlockRow(row.inside, exits)
+                words = np.empty_like(row.inside.base)
+                copy_flipped(row.inside.addresses, addresses_of(words))
+                refused, exits = walk_alike(self.machine, self.trie, state, like, room, row.exits, words, scratch)
+                inside = row.inside
+                if len(refused):
+                    inside = _few_flips(inside.base, np.concatenate((inside.ids, refused)))
+                found = BlockRow(inside, exits)
         self._blocks[state] = found
         return found
 
     def _row_in(self, block: Block, state: int, scratch: Scratch) -> BlockRow | None:
-        """The same for a block that was added as a whole; None where the machine stays in no state of it for long."""
+        """The same for a block that was added as a whole; None where that is no help."""
         rows = _shared_rows(self.trie) if block.name is not None else {}
         key = (block.name, state - block.first)
         found = rows.get(key)
         if found is None:
-            if block.name is None and not self.machine.tables.loops[state]:
+            if not block.is_large:
                 return None
             n_ranges, n_tokens, exits = walk_block(self.machine, self.trie, state, scratch)
             if exits is None:
                 return None
-            exits[:, 2] -= block.shift
-            found = BlockRow(self._pack(scratch, n_ranges, n_tokens), exits)
+            found = BlockRow(self._pack(scratch, n_ranges, n_tokens), _shifted(exits, -block.shift))
             if len(rows) < _MAX_SHARED:
                 rows[key] = found
-        if block.shift:
-            exits = found.exits.copy()
-            exits[:, 2] += block.shift
-            found = BlockRow(found.inside, exits)
-        return found
+        return BlockRow(found.inside, _shifted(found.exits, block.shift))
 
 
 _shared: weakref.WeakKeyDictionary[TokenTrie, dict[tuple[Hashable, int], BlockRow]] = weakref.WeakKeyDictionary()
@@ -209,26 +218,30 @@ def _shared_rows(trie: TokenTrie) -> dict[tuple[Hashable, int], BlockRow]:
     return _shared.setdefault(trie, {})
 
 
+def _shifted(exits: npt.NDArray[np.int32], by: int) -> npt.NDArray[np.int32]:
+    """Exits with ``by`` added to their outcomes."""
+    return read_only(exits + np.array([0, 0, by], np.int32)) if by else exits
+
+
 def _few_flips(base: npt.NDArray[np.int32], ids: npt.NDArray[np.int32]) -> Row:
     """A row of few ids, or of words of its own."""
     if len(ids) > max_packed_ids(len(base)):
         words = np.empty_like(base)
-        copy_flipped(base, ids, words)
+        copy_flipped(addresses_of(base, ids), addresses_of(words))
         words.setflags(write=False)
         base, ids = words, _NO_IDS
     ids.setflags(write=False)
-    return Row(base, ids, [])
+    return Row(base, ids, addresses_of(base, ids))
 
 
 _NO_IDS = np.empty(0, np.int32)
 
 
 @kernel
-def copy_flipped(base: Array, ids: Array, out: Array) -> None:
-    """Copy words, clear what lies beyond, and flip the bits of ``ids``."""
-    n_words = len(base)
-    for w in range(n_words):
-        out[w] = base[w]
+def copy_flipped(row: Array, to: Array) -> None:
+    """Copy the words of a row to ``to``, clear what lies beyond, and flip the bits of its ids there; both by address."""
+    ids, out, n_words = ints_at(row, 1), ints_at(to, 0), row[1]
+    copy_bytes(to[0], row[0], 4 * n_words)
     for w in range(n_words, len(out)):
         out[w] = 0
     for i in range(len(ids)):

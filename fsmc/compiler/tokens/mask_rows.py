@@ -9,8 +9,6 @@ words of a mask as those are to copy (about a microsecond).
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 import numpy.typing as npt
 
@@ -19,18 +17,6 @@ from fsmc.jit import kernel
 
 ALLOWED, FORBIDDEN, BITS = 0, 1, 2
 """Kinds of packed row: ids of the allowed tokens; ids of the tokens with bytes that are *not* allowed; words of a mask."""
-
-
-class Row(NamedTuple):
-    """A mask row as it is kept: the words ``base`` (beyond its end 0) with the bits of ``ids`` flipped, both int32 and read-only.
-
-    Most rows are those of nothing, of all tokens, or of the inside of a string, but for a few tokens; the base is shared.
-    """
-
-    base: npt.NDArray[np.int32]
-    ids: npt.NDArray[np.int32]
-    place: list[bytes]
-    """Where it lies in memory, once a batch has asked for it (see `fsmc.runtime.batch`)."""
 
 
 def n_mask_words(vocab_size: int) -> int:

@@ -18,11 +18,11 @@ import numpy.typing as npt
 
 from fsmc.compiler.automata.dfa import Array
 from fsmc.compiler.automata.recursion import RecursiveMachine
-from fsmc.compiler.automata.tables import CALL, EXIT, UNKNOWN
+from fsmc.compiler.automata.tables import CALL, EXIT, UNKNOWN, read_only
 from fsmc.compiler.tokens.stacks import ReturnStacks, after
 from fsmc.compiler.tokens.trie import TokenTrie
 from fsmc.compiler.tokens.walk import DONE, FULL, MISSING
-from fsmc.jit import kernel
+from fsmc.jit import bytes_at, int_rows_at, ints_at, kernel, long_rows_at, longs_at
 
 MAX_EXITS = 4096
 
@@ -35,11 +35,13 @@ _NO_NODE = -1
 
 
 class Scratch(NamedTuple):
-    """Arrays that a walk works in. ranges: int32[n_tokens // 2 + 1, 2]; path: int32[height + 1, 4]; exits: int32[MAX_EXITS, 3]."""
+    """Arrays that a walk works in. ranges: int32[n_tokens // 2 + 1, 2]; path: int32[height + 1, 4]; exits: int32[MAX_EXITS, 3]; ids:
+    int32[n_tokens]."""
 
     ranges: npt.NDArray[np.int32]
     path: npt.NDArray[np.int32]
     exits: npt.NDArray[np.int32]
+    ids: npt.NDArray[np.int32]
 
 
 _unused: weakref.WeakKeyDictionary[TokenTrie, list[Scratch]] = weakref.WeakKeyDictionary()
@@ -54,6 +56,7 @@ def borrow_scratch(trie: TokenTrie) -> Scratch:
             np.empty((trie.n_tokens // 2 + 1, 2), np.int32),
             np.empty((trie.height + 1, 4), np.int32),
             np.empty((MAX_EXITS, 3), np.int32),
+            np.empty(trie.n_tokens, np.int32),
         )
 
 
@@ -83,13 +86,13 @@ def walk_configuration(
     job, node, n_ranges = 0, _NO_NODE, 0
     while True:
         tables = machine.tables
-        status, job, node, lowest, n_ranges, frame, number = _walk(
-            tables.edges, tables.states, tables.class_maps, tables.actions, tables.returns, tables.loops, stacks.nodes,
-            trie.byte, trie.depth, trie.end, trie.token_start, trie.groups, trie.level, trie.rounds,
-            exits, scratch.ranges, scratch.path, stack, job, node, lowest, n_ranges,
+        nodes = stacks.addresses
+        status, job, node, lowest, n_ranges, n_tokens, frame, number = _walk_at(
+            tables.addresses, nodes, trie.addresses, exits, scratch.ranges, scratch.path,
+            stack, job, node, lowest, n_ranges,
         )  # fmt: skip
         if status == DONE:
-            return depth - lowest, n_ranges, count_tokens(scratch.ranges, n_ranges)
+            return depth - lowest, n_ranges, n_tokens
         machine.build(frame, number)
 
 
@@ -98,37 +101,38 @@ def walk_block(
 ) -> tuple[int, int, npt.NDArray[np.int32] | None]:
     """Write the ranges of the tokens that stay inside the block of ``state``; how many ranges and tokens, and the exits.
 
-    exits: int32[m, 3], rows (node of the trie, EXIT or EXIT_REDO, outcome); None where there are too many.
+    exits: int32[m, 3], read-only rows (node of the trie, EXIT or EXIT_REDO, outcome); None where there are too many.
     """
     tables = machine.tables
     scratch.path[0, 0] = state
-    status, n_ranges, n_exits = _walk_block(
-        tables.edges, tables.states, tables.class_maps, tables.actions, tables.loops,
-        trie.byte, trie.depth, trie.end, trie.token_start, trie.groups, trie.level, trie.rounds,
-        scratch.ranges, scratch.path, scratch.exits,
-    )  # fmt: skip
-    exits = scratch.exits[:n_exits].copy() if status == DONE else None
-    return n_ranges, count_tokens(scratch.ranges, n_ranges), exits
+    status, n_ranges, n_tokens, n_exits = _walk_block_at(
+        tables.addresses, trie.addresses, scratch.ranges, scratch.path, scratch.exits
+    )
+    return n_ranges, n_tokens, read_only(scratch.exits[:n_exits].copy()) if status == DONE else None
 
 
-def other_exits(
-    machine: RecursiveMachine, trie: TokenTrie, state: int, like: int, exits: npt.NDArray[np.int32], scratch: Scratch
-) -> npt.NDArray[np.int32]:
-    """The exits of a state that is `Like` another, given those of the other."""
-    tables = machine.tables
-    scratch.path[0, :2] = state, like
-    out = np.empty_like(exits)
-    n = _replace_exits(
-        tables.edges, tables.states, tables.class_maps, tables.actions, trie.byte, trie.depth, trie.end,
-        scratch.path, exits, out,
-    )  # fmt: skip
-    return out[:n]
-
-
-def count_tokens(ranges: npt.NDArray[np.int32], n_ranges: int) -> int:
-    """How many tokens are in the first ``n_ranges`` ranges."""
-    used = ranges[:n_ranges]
-    return int(used[:, 1].sum()) - int(used[:, 0].sum())
+def walk_alike(
+    machine: RecursiveMachine,
+    trie: TokenTrie,
+    state: int,
+    like: int,
+    room: int,
+    exits: npt.NDArray[np.int32],
+    words: npt.NDArray[np.int32],
+    scratch: Scratch,
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+    """For a state that is `Alike` another, whose exits and mask ``words`` are given: the ids of those tokens that do not stay
+    inside here, and the exits."""
+    while True:
+        tables = machine.tables
+        scratch.path[0, :2] = state, like
+        out = np.empty((len(exits) + MAX_EXITS, 3), np.int32)
+        missing, n_exits, n_refused = _walk_alike_at(
+            tables.addresses, trie.addresses, scratch.path, room, exits, words, trie.token_ids, out, scratch.ids
+        )
+        if missing < 0:
+            return scratch.ids[:n_refused].copy(), read_only(out[:n_exits])
+        machine.build(-1, missing)
 
 
 def ids_in(
@@ -275,38 +279,98 @@ def _walk_block(
 
 
 @kernel
-def _replace_exits(
-    edges: Array, states: Array, class_maps: Array, actions: Array, byte: Array, depth: Array, end: Array,
-    path: Array, exits: Array, out: Array,
-) -> int:  # fmt: skip
-    """Walk a state and one that it is `Like` side by side, as long as they are apart, and correct the exits met there."""
-    n = i = 0
+def _walk_alike(
+    edges: Array, states: Array, class_maps: Array, actions: Array,
+    byte: Array, depth: Array, end: Array, token_start: Array, level: Array, rounds: Array,
+    path: Array, room: int, exits: Array, words: Array, token_ids: Array, out: Array, refused: Array,
+) -> tuple[int, int, int]:  # fmt: skip
+    """Walk a state and the one it is like side by side, as long as they are apart: (state to build or -1, exits, tokens
+    refused)."""
+    n = i = n_refused = 0
     node = 0
     while node < len(byte):
         d = np.int64(depth[node])
         q, p = path[d - 1, 0], path[d - 1, 1]
+        if states[q, 0] == UNKNOWN:
+            return np.int64(q), n, n_refused
         q = edges[states[q, 0] + class_maps[states[q, 1] + byte[node]]]
         p = edges[states[p, 0] + class_maps[states[p, 1] + byte[node]]]
-        if q > 0 and q != p:
+        if q > 0 and q != p and d + rounds[level[node]] > room:
             path[d, 0], path[d, 1] = q, p
             node += 1
             continue
-        if q != p:
+        below = np.int64(end[node])
+        if q <= 0 and q != p:
             while i < len(exits) and exits[i, 0] < node:
                 out[n, 0], out[n, 1], out[n, 2] = exits[i, 0], exits[i, 1], exits[i, 2]
                 n += 1
                 i += 1
-            if i < len(exits) and exits[i, 0] == node:
+            while i < len(exits) and exits[i, 0] < below:
                 i += 1
             if q < 0:
                 out[n, 0], out[n, 1], out[n, 2] = node, actions[-1 - q, 0], actions[-1 - q, 1]
                 n += 1
-        node = np.int64(end[node])
+            if p > 0:
+                for rank in range(token_start[node], token_start[below]):
+                    token = token_ids[rank]
+                    if words[token >> 5] >> (token & 31) & 1:
+                        refused[n_refused] = token
+                        n_refused += 1
+        node = below
     while i < len(exits):
         out[n, 0], out[n, 1], out[n, 2] = exits[i, 0], exits[i, 1], exits[i, 2]
         n += 1
         i += 1
-    return n
+    return -1, n, n_refused
+
+
+@kernel
+def _count_tokens(ranges: Array, n_ranges: int) -> int:
+    n_tokens = 0
+    for r in range(n_ranges):
+        n_tokens += np.int64(ranges[r, 1]) - np.int64(ranges[r, 0])
+    return n_tokens
+
+
+@kernel
+def _walk_at(
+    machine: Array, stacks: Array, trie: Array, exits: Array, ranges: Array, path: Array,
+    stack: int, job: int, node: int, lowest: int, n_ranges: int,
+) -> tuple[int, int, int, int, int, int, int, int]:  # fmt: skip
+    """`_walk` with addresses of the arrays; the number of tokens comes behind that of the ranges."""
+    status, job, node, lowest, n_ranges, frame, number = _walk(
+        ints_at(machine, 0), int_rows_at(machine, 1, 4), bytes_at(machine, 2), int_rows_at(machine, 3, 3),
+        long_rows_at(machine, 4, 2), longs_at(machine, 5), int_rows_at(stacks, 0, 3),
+        bytes_at(trie, 0), ints_at(trie, 1), ints_at(trie, 2), ints_at(trie, 3), longs_at(trie, 4), bytes_at(trie, 5),
+        ints_at(trie, 6), exits, ranges, path, stack, job, node, lowest, n_ranges,
+    )  # fmt: skip
+    n_tokens = _count_tokens(ranges, n_ranges) if status == DONE else 0
+    return status, job, node, lowest, n_ranges, n_tokens, frame, number
+
+
+@kernel
+def _walk_block_at(machine: Array, trie: Array, ranges: Array, path: Array, exits: Array) -> tuple[int, int, int, int]:
+    """`_walk_block` with addresses of the arrays, and the number of tokens behind that of the ranges."""
+    status, n_ranges, n_exits = _walk_block(
+        ints_at(machine, 0), int_rows_at(machine, 1, 4), bytes_at(machine, 2), int_rows_at(machine, 3, 3),
+        longs_at(machine, 5),
+        bytes_at(trie, 0), ints_at(trie, 1), ints_at(trie, 2), ints_at(trie, 3), longs_at(trie, 4), bytes_at(trie, 5),
+        ints_at(trie, 6), ranges, path, exits,
+    )  # fmt: skip
+    return status, n_ranges, _count_tokens(ranges, n_ranges), n_exits
+
+
+@kernel
+def _walk_alike_at(
+    machine: Array, trie: Array, path: Array, room: int, exits: Array, words: Array, token_ids: Array,
+    out: Array, refused: Array,
+) -> tuple[int, int, int]:  # fmt: skip
+    """`_walk_alike` with addresses of the arrays."""
+    return _walk_alike(
+        ints_at(machine, 0), int_rows_at(machine, 1, 4), bytes_at(machine, 2), int_rows_at(machine, 3, 3),
+        bytes_at(trie, 0), ints_at(trie, 1), ints_at(trie, 2), ints_at(trie, 3), bytes_at(trie, 5), ints_at(trie, 6),
+        path, room, exits, words, token_ids, out, refused,
+    )  # fmt: skip
 
 
 @kernel

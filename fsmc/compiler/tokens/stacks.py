@@ -14,7 +14,7 @@ import numpy as np
 from fsmc.compiler.automata.dfa import Array
 from fsmc.compiler.automata.tables import UNKNOWN
 from fsmc.compiler.errors import LimitExceeded
-from fsmc.jit import kernel
+from fsmc.jit import addresses_of, kernel
 
 EMPTY_STACK = 0
 
@@ -32,6 +32,8 @@ class ReturnStacks:
     >>> inner = stacks.push(stacks.push(EMPTY_STACK, 7), 5)
     >>> stacks.frames(inner), stacks.push(stacks.push(EMPTY_STACK, 7), 5) == inner
     ((7, 5), True)
+
+    addresses: `addresses_of` the nodes, the hash table that finds them and their number; only with ``lock`` held may a kernel push.
     """
 
     def __init__(self, *, max_nodes: int = 1 << 24) -> None:
@@ -39,15 +41,17 @@ class ReturnStacks:
         self.nodes = np.zeros((64, 3), np.int32)
         self._table = np.full(256, _NO_NODE, np.int32)
         self._count = np.ones(1, np.int64)
-        self._lock = threading.Lock()
+        self.addresses = addresses_of(self.nodes, self._table, self._count)
+        self.lock = threading.Lock()
+        self._room = 63  # nodes that can be pushed for certain
 
     def __len__(self) -> int:
         return int(self._count[0])
 
     def push(self, stack: int, frame: int) -> int:
         """The stack ``stack`` with ``frame`` on top."""
-        with self._lock:
-            self._reserve(1)
+        with self.lock:
+            self.reserve(1)
             return int(push_node(self.nodes, self._table, self._count, stack, frame))
 
     def top(self, stack: int) -> tuple[int, int]:
@@ -63,10 +67,15 @@ class ReturnStacks:
             found.append(frame)
         return tuple(reversed(found))
 
-    def _reserve(self, n_more: int) -> None:
-        """Make room for more nodes. The arrays are replaced, never resized: a kernel that still reads the old ones may."""
+    def reserve(self, n_more: int) -> None:
+        """Make room for more nodes, with the lock held. The arrays are replaced, never resized: a kernel that still reads the
+        old ones may."""
+        self._room -= n_more
+        if self._room >= 0:
+            return
         needed = len(self) + n_more
-        if needed <= len(self.nodes):
+        self._room = len(self.nodes) - needed
+        if self._room >= 0:
             return
         if needed > self.max_nodes:
             raise LimitExceeded(
@@ -78,6 +87,8 @@ class ReturnStacks:
         for parent, frame, _ in self.nodes[1 : len(self)].tolist():
             push_node(nodes, table, count, parent, frame)
         self.nodes, self._table, self._count = nodes, table, count
+        self.addresses = addresses_of(nodes, table, count)
+        self._room = capacity - needed
 
 
 @kernel

@@ -22,8 +22,10 @@ from fsmc.compiler.tokens.difference import (
     order_along_splits,
     ranks_to_ids,
 )
-from fsmc.compiler.tokens.mask_rows import ALLOWED, BITS, FORBIDDEN, Row, copy_row, max_packed_ids, n_mask_words
+from fsmc.compiler.tokens.lazy_masks import Row
+from fsmc.compiler.tokens.mask_rows import ALLOWED, BITS, FORBIDDEN, copy_row, max_packed_ids, n_mask_words
 from fsmc.compiler.tokens.trie import TokenTrie
+from fsmc.jit import addresses_of
 
 _DTYPES = {
     "row_of_state": np.int32,
@@ -85,7 +87,8 @@ class TokenIndex:
         if row is None:
             kind, packed = self.row_kind[number], self.packed[self.row_start[number] : self.row_start[number + 1]]
             base = {BITS: packed, FORBIDDEN: self.all_tokens, ALLOWED: packed[:0]}[int(kind)]
-            row = self._rows.setdefault(number, Row(base, packed[:0] if kind == BITS else packed, []))
+            ids = packed[:0] if kind == BITS else packed
+            row = self._rows.setdefault(number, Row(base, ids, addresses_of(base, ids), may_end=True))
         return row
 
     def allowed_token_ids(self, state: int) -> npt.NDArray[np.int32]:

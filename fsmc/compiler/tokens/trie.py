@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from fsmc.compiler.automata.byte_groups import groups_below
 from fsmc.compiler.automata.dfa import Array
-from fsmc.jit import kernel
+from fsmc.jit import addresses_of, kernel
 
 if TYPE_CHECKING:
     from fsmc.compiler.tokens.vocabulary import Vocabulary
@@ -33,6 +33,7 @@ class TokenTrie:
     groups: int64[N], the byte groups below each node (`byte_groups`).
     rounds: int32[n_levels], ascending from 0 to ``height``; level: uint8[N]: ``rounds[level[p]]`` is at least the number
     of bytes that can still follow node ``p``. all_tokens: int32[ceil(vocab_size / 32)], the tokens of the trie as a mask row.
+    addresses: `addresses_of` byte, depth, end, token_start, groups, level and rounds.
     """
 
     byte: npt.NDArray[np.uint8]
@@ -46,12 +47,15 @@ class TokenTrie:
     level: npt.NDArray[np.uint8]
     all_tokens: npt.NDArray[np.int32]
     vocab_size: int
+    addresses: npt.NDArray[np.int64] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
+        for each in fields(self):
+            value = getattr(self, each.name, None)
             if isinstance(value, np.ndarray):
                 value.setflags(write=False)
+        arrays = (self.byte, self.depth, self.end, self.token_start, self.groups, self.level, self.rounds)
+        object.__setattr__(self, "addresses", addresses_of(*arrays))
 
     @property
     def n_nodes(self) -> int:

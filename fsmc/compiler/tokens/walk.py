@@ -13,11 +13,10 @@ import numpy.typing as npt
 
 from fsmc.compiler.automata.dfa import DEAD, Array
 from fsmc.compiler.automata.recursion import RecursiveMachine
-from fsmc.compiler.automata.rsm import RSM
 from fsmc.compiler.automata.tables import CALL, EXIT, RECORDED, UNKNOWN
 from fsmc.compiler.errors import LimitExceeded
 from fsmc.compiler.tokens.stacks import EMPTY_STACK, ReturnStacks, after, push_node
-from fsmc.jit import kernel
+from fsmc.jit import bytes_at, int_rows_at, ints_at, kernel, long_rows_at, longs_at
 
 DONE, MISSING, STARTED, ENDED, FULL = 0, 1, 2, 3, 4
 """Why a kernel stopped: it is finished; something must be built; a recorded call was made; one has returned; no room."""
@@ -48,26 +47,27 @@ def advance(
     state: int,
     stack: int,
     data: npt.NDArray[np.uint8],
+    begin: int = 0,
+    end: int | None = None,
     recording: Recording = NOTHING,
 ) -> tuple[int, int, Recording, int]:
-    """Run ``machine`` over ``data`` (uint8): (state, stack, recording, bytes consumed).
+    """Run ``machine`` over ``data[begin:end]`` (uint8): (state, stack, recording, where in ``data`` it stopped).
 
     Stops before the first byte that is not allowed; the state is DEAD if that is so because of what a recorded call read.
     """
-    if type(machine) is RSM and machine.is_regular:  # isinstance asks the abstract class, which takes longer
-        state, n = _advance_regular(machine.delta, machine.byte_class, state, data)
-        return state, stack, recording, n
+    if end is None:
+        end = len(data)
     text, starts = recording
-    n = kept = 0  # kept: bytes of data that are in the text already
+    n = kept = begin  # kept: up to here data is in the text already
     while True:
         tables = machine.tables
-        with stacks._lock:
-            stacks._reserve(len(data) - n)  # a byte pushes at most one frame
-            status, state, stack, n, frame, number = _advance(
-                tables.edges, tables.states, tables.class_maps, tables.actions, tables.returns,
-                stacks.nodes, stacks._table, stacks._count,
-                state, stack, data, n,
-            )  # fmt: skip
+        with stacks.lock:
+            stacks.reserve(end - n)  # a byte pushes at most one frame
+            status, state, stack, n, frame, number = _advance_at(
+                tables.addresses, stacks.addresses, state, stack, data, n, end
+            )
+        if status == DONE and not starts:
+            return state, stack, NOTHING, n
         if status == MISSING:
             machine.build(frame, number)
             continue
@@ -75,7 +75,7 @@ def advance(
             text += data[kept:n].tobytes()
         kept = n
         if status == DONE:
-            return state, stack, (text, starts) if starts else NOTHING, n
+            return state, stack, (text, starts), n
         if status == STARTED:
             if not starts:
                 text = data[n - 1 : n].tobytes()
@@ -107,13 +107,11 @@ def jump_on_stack(
     end, end_stack = state, stack
     while True:
         tables = machine.tables
-        with stacks._lock:
-            stacks._reserve(len(out) - n)
-            status, state, stack, n, n_whole, end, end_stack, frame, number = _jump(
-                tables.edges, tables.states, tables.class_maps, tables.actions, tables.returns,
-                stacks.nodes, stacks._table, stacks._count, next_byte, out,
-                state, stack, n, n_whole, end, end_stack,
-            )  # fmt: skip
+        with stacks.lock:
+            stacks.reserve(len(out) - n)
+            status, state, stack, n, n_whole, end, end_stack, frame, number = _jump_at(
+                tables.addresses, stacks.addresses, next_byte, out, state, stack, n, n_whole, end, end_stack
+            )
         if n > max_bytes:
             raise LimitExceeded("max_bytes", max_bytes, n, "more text than that is forced in one jump")
         if status == DONE:
@@ -122,16 +120,6 @@ def jump_on_stack(
             machine.build(frame, number)
         else:
             out = np.concatenate((out, out))
-
-
-@kernel
-def _advance_regular(delta: Array, byte_class: Array, state: int, data: Array) -> tuple[int, int]:
-    for i in range(len(data)):
-        target = delta[state, byte_class[data[i]]]
-        if target == 0:
-            return state, i
-        state = np.int64(target)
-    return state, len(data)
 
 
 @kernel
@@ -169,14 +157,14 @@ def _step(
 @kernel
 def _advance(
     edges: Array, states: Array, class_maps: Array, actions: Array, returns: Array,
-    nodes: Array, table: Array, count: Array, state: int, stack: int, data: Array, n: int,
+    nodes: Array, table: Array, count: Array, state: int, stack: int, data: Array, n: int, stop: int,
 ) -> tuple[int, int, int, int, int, int]:  # fmt: skip
-    """Run over ``data[n:]``: (why it stopped, state, stack, bytes consumed, what is missing: see `RecursiveMachine.build`).
+    """Run over ``data[n:stop]``: (why it stopped, state, stack, where it stopped, what is missing: see `RecursiveMachine.build`).
 
     Stops after a byte that makes a recorded call, and when a recorded call has returned: after the byte if the exit
     consumed it (the last number is 1), before it otherwise.
     """
-    while n < len(data):
+    while n < stop:
         status, q, top, frame, number = _step(
             edges, states, class_maps, actions, returns, nodes, state, stack, np.int64(data[n])
         )
@@ -193,6 +181,17 @@ def _advance(
         if status != DONE:
             return status, state, stack, n, 0, number
     return DONE, state, stack, n, 0, 0
+
+
+@kernel
+def _advance_at(
+    machine: Array, stacks: Array, state: int, stack: int, data: Array, n: int, stop: int
+) -> tuple[int, int, int, int, int, int]:
+    """`_advance` with addresses of the arrays."""
+    edges, states, class_maps = ints_at(machine, 0), int_rows_at(machine, 1, 4), bytes_at(machine, 2)
+    actions, returns = int_rows_at(machine, 3, 3), long_rows_at(machine, 4, 2)
+    nodes, table, count = int_rows_at(stacks, 0, 3), ints_at(stacks, 1), longs_at(stacks, 2)
+    return _advance(edges, states, class_maps, actions, returns, nodes, table, count, state, stack, data, n, stop)
 
 
 @kernel
@@ -259,3 +258,18 @@ def _jump(
             if forced < 0x80:
                 n_whole, end, end_stack = n, state, stack
             return DONE, state, stack, n, n_whole, end, end_stack, 0, 0
+
+
+@kernel
+def _jump_at(
+    machine: Array, stacks: Array, next_byte: Array, out: Array,
+    state: int, stack: int, n: int, n_whole: int, end: int, end_stack: int,
+) -> tuple[int, int, int, int, int, int, int, int, int]:  # fmt: skip
+    """`_jump` with addresses of the arrays."""
+    edges, states, class_maps = ints_at(machine, 0), int_rows_at(machine, 1, 4), bytes_at(machine, 2)
+    actions, returns = int_rows_at(machine, 3, 3), long_rows_at(machine, 4, 2)
+    nodes, table, count = int_rows_at(stacks, 0, 3), ints_at(stacks, 1), longs_at(stacks, 2)
+    return _jump(
+        edges, states, class_maps, actions, returns, nodes, table, count, next_byte, out,
+        state, stack, n, n_whole, end, end_stack,
+    )  # fmt: skip
