@@ -32,7 +32,7 @@ _MAX_SHARED = 2048  # rows of shared blocks that are kept for a vocabulary
 
 
 class Row(NamedTuple):
-    """A mask row as it is kept: the words ``base`` with the bits of ``ids`` flipped, both int32 and read-only.
+    """A mask row as it is kept: the words ``base``, beyond them 0, with the bits of ``ids`` flipped; both int32 and read-only.
 
     Most rows are those of nothing, of all tokens, or of the inside of a string, but for a few tokens; the base is shared.
     addresses: `addresses_of` both (hold the row while a kernel uses them). may_end: false if the text surely may not end here.
@@ -241,10 +241,10 @@ _NO_IDS = np.empty(0, np.int32)
 
 @kernel
 def copy_flipped(row: Array, to: Array) -> None:
-    """Copy the words of a row to ``to``, flip the bits of its ids there, and clear what lies beyond; both by address."""
+    """Copy the words of a row to ``to``, clear what lies beyond, and flip the bits of its ids there; both by address."""
     ids, out, n_words = ints_at(row, 1), ints_at(to, 0), row[1]
     copy_bytes(to[0], row[0], 4 * n_words)
-    for i in range(len(ids)):
-        out[ids[i] >> 5] ^= np.int32(1) << np.int32(ids[i] & 31)
     for w in range(n_words, len(out)):
         out[w] = 0
+    for i in range(len(ids)):
+        out[ids[i] >> 5] ^= np.int32(1) << np.int32(ids[i] & 31)
