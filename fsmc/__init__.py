@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from fsmc.jumpforward.jump_map import JumpForwardMap as JumpForwardMap
     from fsmc.jumpforward.retokenize import retokenize as retokenize
     from fsmc.runtime.adapters.transformers import FsmcLogitsProcessor as FsmcLogitsProcessor
+    from fsmc.runtime.batch import fill_bitmask_batch as fill_bitmask_batch
     from fsmc.runtime.bitmask import allocate_token_bitmask as allocate_token_bitmask
     from fsmc.runtime.bitmask import apply_token_bitmask_inplace as apply_token_bitmask_inplace
     from fsmc.runtime.generation import generate as generate
@@ -67,6 +68,7 @@ _HOME = {
     "fsmc.jumpforward.jump_map": ("JumpForwardMap",),
     "fsmc.jumpforward.retokenize": ("retokenize",),
     "fsmc.runtime.adapters.transformers": ("FsmcLogitsProcessor",),
+    "fsmc.runtime.batch": ("fill_bitmask_batch",),
     "fsmc.runtime.bitmask": ("allocate_token_bitmask", "apply_token_bitmask_inplace"),
     "fsmc.runtime.generation": ("generate",),
     "fsmc.runtime.matcher": ("GrammarMatcher",),

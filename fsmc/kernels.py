@@ -81,6 +81,7 @@ def use_every_kernel() -> None:
     logits = np.zeros((1, vocab.size), np.float32)
     fsmc.apply_token_bitmask_inplace(logits, mask)
     fsmc.apply_token_bitmask_inplace(logits.astype(np.float16), mask, indices=[0])
+    fsmc.fill_bitmask_batch([matcher, None], fsmc.allocate_token_bitmask(2, vocab.size))
     warm_up_schemas()
 
 
@@ -95,6 +96,7 @@ def kernels_in_use() -> list[str]:
     import fsmc.compiler.tokens.masks
     import fsmc.compiler.warm_up
     import fsmc.jumpforward.jump_map
+    import fsmc.runtime.batch
     import fsmc.runtime.bitmask
     import fsmc.runtime.matcher  # noqa: F401
 

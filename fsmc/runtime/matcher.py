@@ -301,6 +301,18 @@ class GrammarMatcher:
 
 def _mask_row(mask: Any, index: int, n_words: int) -> npt.NDArray[np.int32]:
     """Row ``index`` of a mask as a writable view of at least ``n_words`` words."""
+    rows = mask_rows(mask, n_words)
+    if not 0 <= index < rows.shape[0]:
+        raise IndexError(f"row {index} does not exist; the mask has {rows.shape[0]} rows")
+    row: npt.NDArray[np.int32] = rows[index]
+    return row
+
+
+def mask_rows(mask: Any, n_words: int) -> npt.NDArray[np.int32]:
+    """A mask as a writable view int32[batch, at least n_words]; the words of each row are adjacent.
+
+    Raises TypeError for another dtype, device or kind of array, ValueError for another shape or memory layout.
+    """
     torch = sys.modules.get("torch")
     array = mask
     if torch is not None and isinstance(mask, torch.Tensor):
@@ -313,13 +325,10 @@ def _mask_row(mask: Any, index: int, n_words: int) -> npt.NDArray[np.int32]:
         raise TypeError(f"the mask must be int32, not {array.dtype}: make it with allocate_token_bitmask")
     if array.ndim not in (1, 2) or array.shape[-1] < n_words:
         raise ValueError(f"the mask has shape {array.shape}; this vocabulary needs (batch, {n_words}), or more words")
-    rows = array.reshape(1, -1) if array.ndim == 1 else array
-    if not 0 <= index < rows.shape[0]:
-        raise IndexError(f"row {index} does not exist; the mask has {rows.shape[0]} rows")
-    row: npt.NDArray[np.int32] = rows[index]
-    if not row.flags.writeable or not row.flags.c_contiguous:
+    rows = array if array.ndim == 2 else array[None]
+    if not rows.flags.writeable or (rows.shape[1] > 1 and rows.strides[1] != 4):
         raise ValueError("the mask must be writable, and the words of a row adjacent")
-    return row
+    return rows
 
 
 def describe_bytes(live: Iterable[int], may_end: bool) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -22,9 +22,18 @@ from fsmc.compiler.tokens.difference import (
     order_along_splits,
     ranks_to_ids,
 )
+from fsmc.compiler.tokens.lazy_masks import Row
 from fsmc.compiler.tokens.mask_rows import ALLOWED, BITS, FORBIDDEN, copy_row, max_packed_ids, n_mask_words
 from fsmc.compiler.tokens.trie import TokenTrie
+from fsmc.jit import addresses_of
 
+_DTYPES = {
+    "row_of_state": np.int32,
+    "row_kind": np.uint8,
+    "row_start": np.int64,
+    "packed": np.int32,
+    "all_tokens": np.int32,
+}
 _STATES_PER_CALL = 1024  # between two reports of progress (and two chances to interrupt): at worst a second or so
 
 
@@ -42,12 +51,13 @@ class TokenIndex:
     row_start: npt.NDArray[np.int64]
     packed: npt.NDArray[np.int32]
     all_tokens: npt.NDArray[np.int32]
+    _rows: dict[int, Row] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            array = np.require(getattr(self, field.name), requirements=("C", "A"))
+        for name, array in self.arrays().items():
+            array = np.require(array, requirements=("C", "A"))
             array.setflags(write=False)  # always, since a kernel compiles anew for writable arrays
-            object.__setattr__(self, field.name, array)
+            object.__setattr__(self, name, array)
 
     @property
     def n_states(self) -> int:
@@ -70,6 +80,17 @@ class TokenIndex:
         """
         copy_row(self.row_of_state, self.row_kind, self.row_start, self.packed, self.all_tokens, state, out)
 
+    def row(self, state: int, stack: int = 0) -> Row:
+        """The row of ``state`` in the form in which `LazyMasks` keeps them; its arrays lie in this index."""
+        number = int(self.row_of_state[state])
+        row = self._rows.get(number)
+        if row is None:
+            kind, packed = self.row_kind[number], self.packed[self.row_start[number] : self.row_start[number + 1]]
+            base = {BITS: packed, FORBIDDEN: self.all_tokens, ALLOWED: packed[:0]}[int(kind)]
+            ids = packed[:0] if kind == BITS else packed
+            row = self._rows.setdefault(number, Row(base, ids, addresses_of(base, ids), may_end=True))
+        return row
+
     def allowed_token_ids(self, state: int) -> npt.NDArray[np.int32]:
         """The ids of the tokens that ``state`` allows, ascending (int32)."""
         out = np.empty(len(self.all_tokens), np.int32)
@@ -78,7 +99,7 @@ class TokenIndex:
 
     def arrays(self) -> dict[str, npt.NDArray[np.generic]]:
         """The named arrays of an index file; `from_arrays` is the way back."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: getattr(self, name) for name in _DTYPES}
 
     @classmethod
     def from_arrays(
@@ -88,14 +109,7 @@ class TokenIndex:
 
         Raises `IndexFileError` for an array that is missing or has another dtype or shape, and for numbers out of range.
         """
-        dtypes = {
-            "row_of_state": np.int32,
-            "row_kind": np.uint8,
-            "row_start": np.int64,
-            "packed": np.int32,
-            "all_tokens": np.int32,
-        }
-        for name, dtype in dtypes.items():
+        for name, dtype in _DTYPES.items():
             if name not in arrays:
                 raise IndexFileError(f"the index has no array {name!r}: compile it again")
             if arrays[name].dtype != dtype or arrays[name].ndim != 1:
@@ -103,7 +117,7 @@ class TokenIndex:
                 raise IndexFileError(
                     f"array {name!r} is {found}, not one-dimensional {np.dtype(dtype)}: compile the index again"
                 )
-        index = cls(**{name: arrays[name] for name in dtypes})  # type: ignore[arg-type]
+        index = cls(**{name: arrays[name] for name in _DTYPES})  # type: ignore[arg-type]
         problem = index._problem(n_states, vocab_size)
         if problem:
             raise IndexFileError(f"the index's token masks are damaged ({problem}): compile it again")
