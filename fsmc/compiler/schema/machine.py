@@ -150,7 +150,7 @@ class SchemaMachine:
             self._scalars.build_key(state, position)
             return
         if isinstance(position, CountedBlock):
-            position.build()
+            position.build(state)
             return
         self._build(state, position)
 
