@@ -7,7 +7,7 @@ given twice, say, is let pass. A keyword that a draft does not know is ignored t
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from decimal import Decimal
 from typing import Any, NamedTuple
 
@@ -114,11 +114,19 @@ def _is_size(value: Any) -> bool:
 
 
 def _is_names(value: Any) -> bool:
-    return isinstance(value, list) and all(map(is_text, value))
+    return isinstance(value, list) and _are_texts(value)
 
 
 def _is_named(value: Any) -> bool:
-    return isinstance(value, dict) and all(map(is_text, value))
+    return isinstance(value, dict) and _are_texts(value)
+
+
+def _are_texts(values: Iterable[Any]) -> bool:
+    """Whether all are strings that can be written in UTF-8."""
+    try:
+        return is_text("".join(values))
+    except TypeError:
+        return False
 
 
 def _is_type(value: Any) -> bool:
