@@ -95,11 +95,10 @@ def run_engine(name: str, tokenizer: Path, rows: list[dict[str, Any]], limit: fl
     results: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
         while len(results) < len(rows):
-            file = Path(folder) / "rows.jsonl"
+            file, errors = Path(folder) / "rows.jsonl", Path(folder) / "errors.txt"
             file.write_text("".join(json.dumps(row) + "\n" for row in rows[len(results) :]))
-            begun = len(results)
             ready = False
-            for line in lines_of(name, tokenizer, file, limit):
+            for line in lines_of(name, tokenizer, file, errors, limit):
                 if line is None:
                     break
                 ready = True
@@ -107,15 +106,15 @@ def run_engine(name: str, tokenizer: Path, rows: list[dict[str, Any]], limit: fl
                     results.append(line)
                     show_progress(name, results, len(rows))
             if len(results) < len(rows):
-                if not ready and len(results) == begun:
-                    raise SystemExit(f"{name} did not start")
+                if not ready:
+                    raise SystemExit(f"{name} did not start:\n{errors.read_text(errors='replace')[-2000:]}")
                 ended = "timeout" if line is None else "crash"
                 results.append({"id": rows[len(results)]["id"], "ended": ended, "tbm": []})
     print(file=sys.stderr)
     return results
 
 
-def lines_of(name: str, tokenizer: Path, file: Path, limit: float) -> Iterator[dict[str, Any] | None]:
+def lines_of(name: str, tokenizer: Path, file: Path, errors: Path, limit: float) -> Iterator[dict[str, Any] | None]:
     """The worker's lines; None at last if it said nothing for too long."""
     command = [
         sys.executable,
@@ -129,9 +128,8 @@ def lines_of(name: str, tokenizer: Path, file: Path, limit: float) -> Iterator[d
         str(limit),
     ]
     environment = {**os.environ, "FSMC_QUIET": "1"}
-    with subprocess.Popen(
-        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-    ) as worker:
+    pipes: Any = {"stdout": subprocess.PIPE, "text": True}
+    with errors.open("w") as log, subprocess.Popen(command, env=environment, stderr=log, **pipes) as worker:
         lines: queue.Queue[str] = queue.Queue()
 
         def read() -> None:
