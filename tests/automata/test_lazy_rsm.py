@@ -139,7 +139,7 @@ def test_return_tables() -> None:
     targets = rng.integers(0, 1 << 30, len(keys))
     table = return_table(keys[:2500], targets[:2500])
     for key, target in zip(keys[2500:].tolist(), targets[2500:].tolist(), strict=True):
-        put_return(table, key, target)
+        put_return(memoryview(table.reshape(-1)), key, target)
     assert [find_return(table, k >> 32, k & 0xFFFFFFFF) for k in keys.tolist()] == targets.tolist()
     assert find_return(table, 1, 2) == UNKNOWN
 

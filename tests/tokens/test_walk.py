@@ -12,7 +12,7 @@ from fsmc.compiler.automata.rsm import RSM, Configuration
 from fsmc.compiler.errors import LimitExceeded
 from fsmc.compiler.tokens import mask_walk, walk
 from fsmc.compiler.tokens import stacks as stacks_module
-from fsmc.compiler.tokens.mask_walk import borrow_scratch, ids_in, return_scratch, walk_configuration
+from fsmc.compiler.tokens.mask_walk import ids_in, new_scratch, walk_configuration
 from fsmc.compiler.tokens.stacks import EMPTY_STACK, ReturnStacks
 from fsmc.compiler.tokens.trie import TokenTrie
 from fsmc.compiler.tokens.vocabulary import Vocabulary
@@ -87,14 +87,13 @@ def test_advance_without_calls_keeps_the_stack():
 
 def allowed_ids(machine, stacks, trie, state, stack) -> tuple[int, list[int]]:
     """How many frames the mask of a configuration depends on, and the tokens it allows."""
-    scratch = borrow_scratch(trie)
+    scratch = new_scratch(trie)
     n_frames, n_ranges, n_tokens = walk_configuration(machine, stacks, trie, state, stack, scratch)
     ranges = scratch.ranges[:n_ranges]
     assert (ranges[:, 0] < ranges[:, 1]).all() and (ranges[1:, 0] > ranges[:-1, 1]).all()
     ids = ids_in(scratch.ranges, n_ranges, trie, n_tokens)
     others = ids_in(scratch.ranges, n_ranges, trie, trie.n_tokens - n_tokens, gaps=True)
     assert sorted([*ids, *others]) == sorted(trie.token_ids)
-    return_scratch(trie, scratch)
     return n_frames, sorted(ids.tolist())
 
 

@@ -11,7 +11,7 @@ runs on the arrays of a moment ago sees either a whole row or none.
 from __future__ import annotations
 
 import threading
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -28,7 +28,6 @@ from fsmc.compiler.automata.tables import (
     RECORDED,
     UNKNOWN,
     Tables,
-    find_return,
     put_return,
     return_table,
 )
@@ -85,7 +84,7 @@ class LazyRSM(RecursiveMachine):
         self.builder, self.max_states, self.max_bytes = builder, max_states, max_bytes
         self.start = DEAD
         self.lock = threading.RLock()
-        self._own = _Arrays(
+        own = _Arrays(
             edges=np.zeros(1024, np.int32),
             states=_unbuilt(64),
             class_maps=np.zeros(256, np.uint8),
@@ -93,15 +92,31 @@ class LazyRSM(RecursiveMachine):
             returns=return_table(np.empty(0, np.int64), np.empty(0, np.int64)),
             loops=np.zeros(64, np.int64),
         )
-        self._own.states[DEAD, 0] = 0  # the row of the one class of the first map: nothing leads on
-        self._published = Tables.of(*self._own)
-        self._n_edges, self._n_states, self._n_returns = 1, 1, 0
+        own.states[DEAD, 0] = 0  # the row of the one class of the first map: nothing leads on
+        self._publish(own)
+        self._n_edges, self._n_states = 1, 1
         self._state_keys: list[Any] = [None]
         self._state_of: dict[Hashable, int] = {}
         self._frame_keys: list[Any] = []
         self._frame_of: dict[Hashable, int] = {}
         self._action_of: dict[tuple[int, int, int], int] = {}
+        self._return_of: dict[int, int] = {}
         self._map_of: dict[bytes, int] = {bytes(256): 0}
+
+    def fork(self, builder: Builder, *, max_states: int = MAX_STATES, max_bytes: int = MAX_BYTES) -> LazyRSM:
+        """A machine of its own that has all that this one has so far; what comes to be built is up to ``builder``.
+
+        What every machine of a kind begins with is made once so.
+        """
+        twin = LazyRSM.__new__(LazyRSM)
+        twin.builder, twin.max_states, twin.max_bytes = builder, max_states, max_bytes
+        twin.start = self.start
+        twin.lock = threading.RLock()
+        twin._publish(_Arrays(*(array.copy() for array in self._own)))
+        twin._n_edges, twin._n_states = self._n_edges, self._n_states
+        for name in ("_state_keys", "_state_of", "_frame_keys", "_frame_of", "_action_of", "_return_of", "_map_of"):
+            setattr(twin, name, getattr(self, name).copy())
+        return twin
 
     @property
     def tables(self) -> Tables:
@@ -175,8 +190,10 @@ class LazyRSM(RecursiveMachine):
         known = self._action_of.get(action)
         if known is None:
             number = len(self._action_of)
-            self._make_room(actions=number + 1)
-            self._own.actions[number] = action
+            if number >= len(self._own.actions):
+                self._make_room("actions", number + 1)
+            place, view = 3 * number, self._views.actions
+            view[place], view[place + 1], view[place + 2] = action
             known = self._action_of[action] = -1 - number
         return known
 
@@ -186,18 +203,21 @@ class LazyRSM(RecursiveMachine):
         known = self._map_of.get(key)
         if known is None:
             place = 256 * len(self._map_of)
-            self._make_room(class_maps=place + 256)
+            self._make_room("class_maps", place + 256)
             self._own.class_maps[place : place + 256] = byte_class
             known = self._map_of[key] = place
         return known
 
     # ── rows ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def set_row(self, state: int, class_map: int, codes: npt.NDArray[np.int32], final_outcome: int = -1) -> None:
-        """Give a state its row: int32[n_classes] codes under the class map, and its outcome at the end of the text."""
+    def set_row(
+        self, state: int, class_map: int, codes: Sequence[int] | npt.NDArray[np.int32], final_outcome: int = -1
+    ) -> None:
+        """Give a state its row: a code for each class of the class map, and its outcome at the end of the text."""
         start = self._add_edges(codes)
-        self._own.states[state, 1:3] = class_map, final_outcome
-        self._own.states[state, 0] = start
+        place, view = 4 * state, self._views.states
+        view[place + 1], view[place + 2] = class_map, final_outcome
+        view[place] = start
 
     def reserve(self, n: int, key: Any) -> int:
         """The first of ``n`` adjacent unbuilt states, all made for ``key`` (which builds them together, by `set_rows`)."""
@@ -206,7 +226,8 @@ class LazyRSM(RecursiveMachine):
             raise LimitExceeded(
                 "max_states", self.max_states, needed, "texts have walked through that many: raise it, or compile anew"
             )
-        self._make_room(states=needed)
+        if needed > len(self._own.states):
+            self._make_room("states", needed)
         self._n_states = needed
         self._state_keys += [key] * n
         return first
@@ -236,17 +257,16 @@ class LazyRSM(RecursiveMachine):
         delta: npt.NDArray[np.int32],
         final_outcome: npt.NDArray[np.int32],
         name: Hashable = None,
-        shift: int = 0,
     ) -> int:
         """Add a component that is wholly known and calls nothing. Returns what to add to its state numbers.
 
         delta: int32[n, n_classes]; e > 0 is a state of the block (1 … n - 1; row 0 is DEAD and not added), e < 0 the code of
-        an exit. name, shift: see `Block`.
+        an exit. name: see `Block`.
         """
         class_map = self.class_map(byte_class)
         loops = loop_groups(delta, byte_class)[1:]
         is_large = name is not None or bool(loops.any())
-        first = self.reserve(len(delta) - 1, Block(self._n_states, name, shift, is_large))
+        first = self.reserve(len(delta) - 1, Block(self._n_states, name, is_large))
         offset = first - 1
         codes = np.where(delta[1:] > 0, delta[1:] + offset, delta[1:]).astype(np.int32)
         self.set_rows(first, class_map, codes, final_outcome[1:], loops, FOREVER)
@@ -254,20 +274,22 @@ class LazyRSM(RecursiveMachine):
 
     def set_return(self, frame: int, outcome: int, state: int) -> None:
         """Say where the caller that pushed ``frame`` goes on after an outcome; 0 where that is a dead end."""
-        table = self._own.returns
-        if 2 * (self._n_returns + 1) > len(table):
-            known = table[table[:, 0] != UNKNOWN]
-            self._replace(returns=return_table(known[:, 0], known[:, 1], min_size=2 * len(table)))
-        put_return(self._own.returns, frame << 32 | outcome, state)
-        self._n_returns += 1
+        known = self._return_of
+        if 2 * (len(known) + 1) > len(self._own.returns):
+            n = len(known)
+            keys, targets = np.fromiter(known, np.int64, n), np.fromiter(known.values(), np.int64, n)
+            self._replace(returns=return_table(keys, targets, min_size=2 * len(self._own.returns)))
+        key = frame << 32 | outcome
+        put_return(self._views.returns, key, state)
+        self._return_of[key] = state
 
     def build(self, frame: int, number: int) -> None:
         """Make what a kernel missed: the row of state ``number`` (frame < 0), or the return after outcome ``number``."""
         with self.lock:
             if frame < 0:
-                if not self.is_built(number):
+                if self._views.states[4 * number] == UNKNOWN:
                     self.builder.build_row(number)
-            elif find_return(self._own.returns, frame, number) == UNKNOWN:
+            elif frame << 32 | number not in self._return_of:
                 self.builder.build_return(frame, number)
 
     def record(self, state: int, text: bytes) -> int:
@@ -277,16 +299,21 @@ class LazyRSM(RecursiveMachine):
 
     # ── growing ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _add_edges(self, codes: npt.NDArray[np.int32]) -> int:
+    def _add_edges(self, codes: Sequence[int] | npt.NDArray[np.int32]) -> int:
         first, needed = self._n_edges, self._n_edges + len(codes)
-        self._make_room(edges=needed)
+        if needed > len(self._own.edges):
+            self._make_room("edges", needed)
         self._own.edges[first:needed] = codes
         self._n_edges = needed
         return first
 
-    def _make_room(self, **needed: int) -> None:
+    def make_room(self, **needed: int) -> None:
+        """Make room for so many entries of the named arrays, which else grow as needed."""
+        for name, n in needed.items():
+            self._make_room(name, n)
+
+    def _make_room(self, name: str, n: int) -> None:
         """Replace the named array by a larger one unless it has so many entries."""
-        ((name, n),) = needed.items()
         old = getattr(self._own, name)
         if n <= len(old):
             return
@@ -316,14 +343,18 @@ class LazyRSM(RecursiveMachine):
                 _nbytes(own),
                 "tables of the machine, which grow with the texts: raise it, or compile anew",
             )
+        self._publish(own)
+
+    def _publish(self, own: _Arrays) -> None:
         self._own = own
         self._published = Tables.of(*own)
+        self._views = _Views(_flat(own.states), _flat(own.actions), _flat(own.returns))
 
     # ── looking ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def is_built(self, state: int) -> bool:
         """Whether the state has its row."""
-        return bool(self._own.states[state, 0] != UNKNOWN)
+        return self._views.states[4 * state] != UNKNOWN
 
     def _built(self, state: int) -> Tables:
         """Tables in which the state has its row."""
@@ -355,12 +386,24 @@ class LazyRSM(RecursiveMachine):
 
     def after_outcome(self, frame: int, outcome: int) -> int:
         """The caller's next state, built if need be."""
-        while (known := find_return(self._published.returns, frame, outcome)) == UNKNOWN:
+        while (known := self._return_of.get(frame << 32 | outcome)) is None:
             self.build(frame, outcome)
         return known
 
     def __repr__(self) -> str:
         return f"<LazyRSM: {self._n_states} states so far, {len(self._frame_keys)} return frames>"
+
+
+class _Views(NamedTuple):
+    """The same memory as some arrays, as one row each: single numbers are written in half the time."""
+
+    states: memoryview
+    actions: memoryview
+    returns: memoryview
+
+
+def _flat(array: npt.NDArray[Any]) -> memoryview:
+    return memoryview(array.data).cast("B").cast("i" if array.dtype == np.int32 else "q")
 
 
 def _unbuilt(n: int) -> npt.NDArray[np.int32]:

@@ -28,13 +28,12 @@ class Configuration(NamedTuple):
 class Block(NamedTuple):
     """A component that calls nothing and was added as a whole: its first state, and its name.
 
-    Blocks with the same name, in whichever machine, have the same states in the same order, and outcomes that are the same but
-    for what ``shift`` adds; None says nothing. is_large: whether it is worth to know masks inside the block apart.
+    Blocks with the same name, in whichever machine, have the same states in the same order and the same outcomes; None says
+    nothing. is_large: whether it is worth to know masks inside the block apart.
     """
 
     first: int
     name: Hashable
-    shift: int
     is_large: bool
 
 

@@ -94,13 +94,15 @@ def return_table(
     return table
 
 
-def put_return(table: npt.NDArray[np.int64], key: int, target: int) -> None:
-    """Add a key to a table with room for it. The target is written first, for whoever reads at the same time."""
-    slot = _place(key, len(table))
-    while table[slot, 0] not in (UNKNOWN, key):
-        slot = (slot + 1) & (len(table) - 1)
-    table[slot, 1] = target
-    table[slot, 0] = key
+def put_return(table: memoryview, key: int, target: int) -> None:
+    """Add a key to a table (all its numbers in one row) with room for it. The target is written first, for whoever reads at
+    the same time."""
+    size = len(table) // 2
+    slot = _place(key, size)
+    while table[2 * slot] not in (UNKNOWN, key):
+        slot = (slot + 1) & (size - 1)
+    table[2 * slot + 1] = target
+    table[2 * slot] = key
 
 
 def find_return(table: npt.NDArray[np.int64], frame: int, outcome: int) -> int:

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable
 
 from fsmc.compiler.errors import LimitExceeded, UnsupportedSchemaError
-from fsmc.compiler.schema.atoms import ARRAY, NUMBER, OBJECT, STRING, TYPES, All, Const, StrEnum
+from fsmc.compiler.schema.atoms import ARRAY, NUMBER, OBJECT, STRING, All, Const, El, StrEnum, Unique
 from fsmc.compiler.schema.domains import Domains
 from fsmc.compiler.schema.formula import FALSE, TRUE, Formulas
 from fsmc.compiler.schema.keywords import Keywords
@@ -63,8 +63,13 @@ class Emptiness:
         if known is not None:
             return known
         literal = self.table.literal(formula)
-        if literal is not None and isinstance(self.table.payload(literal[0]), Const):
-            return True  # the value itself, or any other: the parts of a large constant need not be looked at
+        if literal is not None:
+            payload = self.table.payload(literal[0])
+            if isinstance(payload, Const):
+                return True  # the value itself, or any other: the parts of a large constant need not be looked at
+            if literal[1] and self.keywords.asks_for_type_only(payload.node):
+                self._known[formula] = True
+                return True
         depth = self._open.get(formula)
         if depth is not None:
             self._lowest = min(self._lowest, depth)
@@ -97,9 +102,10 @@ class Emptiness:
 
     def _ask(self, formula: int) -> bool:
         depth = self._open[formula] = len(self._open)
+        expand = self.keywords.expand
         outer, self._lowest = self._lowest, math.inf
         try:
-            answer = any(self.typed(self.keywords.expand(formula, type_), type_) for type_ in TYPES)
+            answer = any(self.typed(expand(formula, type_), type_) for type_ in self.keywords.types_of(formula))
         except (LimitExceeded, UnsupportedSchemaError) as error:
             self.keywords.locate(error, formula)
             raise
@@ -145,10 +151,11 @@ class Emptiness:
             elif type_ == NUMBER:
                 answer = number_satisfiable(formula, self.table)
             elif type_ == OBJECT:
-                answer = self._holds_of_empty(formula) or self.of_object(formula)
+                known = True if self._holds_of_empty(formula) else self._by_required(formula)
+                answer = self.of_object(formula) if known is None else known
             else:
                 assert type_ == ARRAY, "formulas of literals are constants"
-                answer = self.of_array(formula)
+                answer = self._holds_of_no_items(formula) or self.of_array(formula)
         finally:
             leant_on, self._lowest = self._lowest, outer
         if answer or leant_on == math.inf:
@@ -169,6 +176,40 @@ class Emptiness:
                 if not all(isinstance(payload(keys), StrEnum) for keys in self.table.atoms(members.keys)):
                     return False
         return self.table.cases(formula, lambda atom: isinstance(payload(atom), All), 1) == 1
+
+    def _by_required(self, formula: int) -> bool | None:
+        """Whether there is an object, where the formula only says what members of some names are and which of them have to come:
+        whether each of these can. None where it says more."""
+        table = self.table
+        required: set[str] = set()
+        of_name: dict[str, list[int]] = {}
+        of_others: list[tuple[frozenset[str], int]] = []
+        for part in table.conjuncts(formula):
+            literal = table.literal(part)
+            members = table.payload(literal[0]) if literal else None
+            keys = table.literal(members.keys) if isinstance(members, All) else None
+            names = table.payload(keys[0]) if keys else None
+            if literal is None or keys is None or not isinstance(members, All) or not isinstance(names, StrEnum):
+                return None
+            if not literal[1]:
+                if members.value != FALSE or not keys[1] or len(names.values) > 1:
+                    return None
+                required |= names.values
+            elif keys[1]:
+                for name in names.values:
+                    of_name.setdefault(name, []).append(members.value)
+            else:
+                of_others.append((names.values, members.value))
+        for name in required:
+            others = [value for names, value in of_others if name not in names]
+            if not self.satisfiable(table.conj([*of_name.get(name, ()), *others])):
+                return False
+        return True
+
+    def _holds_of_no_items(self, formula: int) -> bool:
+        """Whether ``[]`` surely satisfies an array formula."""
+        payload = self.table.payload
+        return self.table.cases(formula, lambda atom: isinstance(payload(atom), (El, Unique)), 1) == 1
 
 
 class _Deeper(Exception):

@@ -8,6 +8,7 @@ from another place in the object is used again, with all below it.
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,11 +17,15 @@ import numpy.typing as npt
 from fsmc.compiler.automata.dfa import Array
 from fsmc.compiler.automata.lazy_rsm import LazyRSM
 from fsmc.compiler.automata.recursion import Like
+from fsmc.compiler.automata.tables import read_only
 from fsmc.compiler.schema.outcome_dfa import OutcomeDFA
 from fsmc.jit import kernel
 
 MAX_NODES = 4096
 """Tries with more nodes are not built whole."""
+
+_NO_CLASSES = read_only(np.zeros(256, np.uint8))
+_NO_EDGES = read_only(np.zeros((1, 1), np.int32))
 
 
 class NameTrie(NamedTuple):
@@ -46,8 +51,7 @@ class NameTrie(NamedTuple):
         ([-1, 0, 1, 0], [-1, 0, 1, 2], [4, 3, 3, 4])
         """
         data = np.frombuffer(b"".join(texts) or b"\0", np.uint8)
-        offsets = np.zeros(len(texts) + 1, np.int64)
-        np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)), out=offsets[1:])
+        offsets = np.array([0, *accumulate(map(len, texts))], np.int64)
         most = int(offsets[-1]) + 1
         numbers = np.empty((5, most), np.int32)
         byte, path = np.zeros(most, np.uint8), np.zeros(most + 1, np.int32)
@@ -74,19 +78,11 @@ class KeyRows:
     ) -> None:
         self.rsm, self.trie, self.exits, self.offset, self.others = rsm, trie, exits, offset, others
         if undeclared is None:
-            base_class, self._delta, self._base = np.zeros(256, np.uint8), np.zeros((1, 1), np.int32), 0
+            base_class, self._delta, self._base = _NO_CLASSES, _NO_EDGES, 0
         else:
             base_class, self._delta, self._base = undeclared.byte_class, undeclared.delta, undeclared.start
-        own = np.zeros(256, np.bool_)
-        own[trie.byte[1:]] = own[ord('"')] = True
-        listed = np.flatnonzero(own)
-        byte_class = base_class.astype(np.int64)
-        byte_class[listed] = 256 + np.arange(len(listed))
-        classes, byte_class = np.unique(byte_class, return_inverse=True)
-        self._byte_class = byte_class.reshape(-1).astype(np.uint8)
-        first_byte = np.zeros(len(classes), np.int64)
-        first_byte[self._byte_class] = np.arange(256)  # some byte of each class
-        self._columns = base_class[first_byte].astype(np.int32)
+        self._byte_class, columns = np.empty(256, np.uint8), np.empty(256, np.int32)
+        self._columns = columns[: _name_classes(base_class, trie.byte, self._byte_class, columns)]
         self._map = rsm.class_map(self._byte_class)
         n_nodes = len(trie.byte)
         self._newest = np.full(n_nodes, -1, np.int32)  # per node: the last entry made for it
@@ -126,6 +122,29 @@ def _with_room(array: npt.NDArray[Any], n: int) -> npt.NDArray[Any]:
     larger = np.empty((2 * n, array.shape[1]), array.dtype)
     larger[: len(array)] = array
     return larger
+
+
+@kernel
+def _name_classes(base_class: Array, byte: Array, byte_class: Array, columns: Array) -> int:
+    """Byte classes in which each byte of the names, and the quote, is a class of its own. Returns how many there are; ``columns``:
+    of each, the class in ``base_class``."""
+    byte_class[:] = 0
+    for v in range(1, len(byte)):
+        byte_class[byte[v]] = 1
+    byte_class[34] = 1
+    number = np.full(256, -1, np.int64)
+    n = 0
+    for b in range(256):
+        base = base_class[b]
+        if byte_class[b] == 0 and number[base] >= 0:
+            byte_class[b] = number[base]
+            continue
+        if byte_class[b] == 0:
+            number[base] = n
+        byte_class[b] = n
+        columns[n] = base
+        n += 1
+    return n
 
 
 @kernel

@@ -21,6 +21,11 @@ MAX_KEY_CLASSES = 1 << 14
 """Of undeclared keys: n patterns make up to 2^n."""
 
 
+UNDECLARED = 1 << 30
+"""A key's component ends with the class of a declared name, or with this and the number of the other class: so that the machine
+of undeclared keys is the same whatever names are declared."""
+
+
 @dataclass(frozen=True, eq=False)
 class KeySpace:
     """Classes 0 … n_names - 1 are the declared names, those from n_names on the others, by their outcome in ``others``.
@@ -52,6 +57,14 @@ class KeySpace:
         for byte in key.encode():
             state = int(self.others.delta[state, self.others.byte_class[byte]])
         return self.n_names + int(self.others.outcome[state])
+
+    def outcome(self, c: int) -> int:
+        """The outcome of a key of class ``c``."""
+        return c if c < self.n_names else UNDECLARED + c - self.n_names
+
+    def class_after(self, outcome: int) -> int:
+        """The class of a key with this outcome."""
+        return outcome if outcome < UNDECLARED else outcome - UNDECLARED + self.n_names
 
     @property
     def others_mask(self) -> int:

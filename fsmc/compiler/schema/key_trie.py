@@ -8,18 +8,19 @@ made when a text gets there.
 
 from __future__ import annotations
 
-import json
 from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
+from json.encoder import encode_basestring
 
 import numpy as np
 import numpy.typing as npt
 
+from fsmc.compiler.schema.formula import Formulas
 from fsmc.compiler.schema.json_text import escape_json
 from fsmc.compiler.schema.key_rows import NameTrie
-from fsmc.compiler.schema.key_space import KeySpace
+from fsmc.compiler.schema.key_space import KeySpace, Masks
 from fsmc.compiler.schema.left_out import MoreTexts, by_first_byte
 from fsmc.compiler.schema.outcome_dfa import OutcomeDFA
 from fsmc.compiler.schema.strings import any_string
@@ -40,6 +41,12 @@ class UndeclaredKeys:
             delta = _without_dead_ends(delta, outcome)
         self.dfa = OutcomeDFA(base.byte_class, delta, outcome, base.start, tuple(() for _ in keys.sizes))
         self.more = MoreTexts(self.dfa)
+
+
+@cache
+def any_key() -> UndeclaredKeys:
+    """All keys, in one class."""
+    return UndeclaredKeys(KeySpace((), Masks((), Formulas()), None, (None,)), 1)
 
 
 def _without_dead_ends(delta: npt.NDArray[np.int32], outcome: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
@@ -116,7 +123,8 @@ class KeyTrie:
         """The machine of undeclared keys of these classes."""
         known = self._undeclared.get(others)
         if known is None:
-            known = self._undeclared[others] = UndeclaredKeys(self.keys, others)
+            known = any_key() if self.keys.others is None else UndeclaredKeys(self.keys, others)
+            self._undeclared[others] = known
         return known
 
     def root(self, allowed: int, seen: frozenset[str] = frozenset()) -> KeyNode:
@@ -182,4 +190,4 @@ class KeyTrie:
 
 
 def _spelling(name: str) -> bytes:
-    return json.dumps(name, ensure_ascii=False)[1:-1].encode()
+    return encode_basestring(name)[1:-1].encode()

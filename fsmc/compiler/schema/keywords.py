@@ -56,6 +56,7 @@ class Keywords:
         """Canonical text → the value as first written."""
         self._expanded: dict[tuple[int, str], int] = {}
         self._nodes: dict[tuple[int, str], int] = {}
+        self._of_type: dict[str, int] = {}
         self._nesting = 0
 
     def unchecked(self) -> Iterator[str]:
@@ -83,13 +84,38 @@ class Keywords:
         value = self.document.value(node)
         if isinstance(value, bool):
             return TRUE if value else FALSE
-        return TRUE if not value else self.formulas.atom(Schema(node))
+        if not value:
+            return TRUE
+        if self.asks_for_type_only(node):  # the same as others: most members of most objects are of a mere type
+            name = value.get("type")
+            if name is None:
+                return TRUE
+            node = self._of_type.setdefault(name if isinstance(name, str) else str(name), node)
+        return self.formulas.atom(Schema(node))
 
     def const(self, value: Any) -> int:
         """The formula over values "equal to this JSON value"."""
         text = canonical(value)
         self.constants.setdefault(text, value)
         return self.formulas.atom(Const(text))
+
+    def asks_for_type_only(self, node: int) -> bool:
+        """Whether a subschema asks for nothing but a type: there is a value of any."""
+        schema = self.document.value(node)
+        return bool(schema.keys().isdisjoint(_ASKING) and schema.get("type") != [])
+
+    def types_of(self, formula: int) -> tuple[str, ...]:
+        """Types among which are all that a value of which the formula holds may have, in the order of `TYPES`: fewer than all
+        where a subschema's ``type`` says so."""
+        table = self.formulas
+        found: tuple[str, ...] = TYPES
+        for part in table.conjuncts(formula):
+            payload = table.payload(part) if table.kind(part) == ATOM else None
+            if isinstance(payload, Schema):
+                name = self.document.keyword(payload.node, "type")
+                if isinstance(name, str) and len(general.TYPE_NAMES[name]) < len(found):
+                    found = general.TYPE_NAMES[name]
+        return found
 
     # ── formulas over one type's atoms ───────────────────────────────────────────────────────────────────────────────
 
@@ -227,6 +253,7 @@ _TABLE = (
     _Entry("uniqueItems", arrays.unique_items, (ARRAY,), 4, 2020),
     _Entry("unevaluatedItems", unevaluated.unevaluated_items, (ARRAY,), 2019, 2020),
 )
+_ASKING = frozenset(e.keyword for e in _TABLE) - {"type"}
 _RULES: dict[tuple[int, str], dict[str, Rule]] = {
     (draft, type_): {e.keyword: e.rule for e in _TABLE if e.first <= draft <= e.last and type_ in e.types}
     for draft in DRAFTS

@@ -14,10 +14,10 @@ import numpy as np
 
 from fsmc.compiler.automata.determinize import MAX_SECONDS
 from fsmc.compiler.automata.determinize import MAX_STATES as MAX_STATES_AT_ONCE
-from fsmc.compiler.automata.lazy_rsm import MAX_BYTES, MAX_STATES, LazyRSM
+from fsmc.compiler.automata.lazy_rsm import MAX_BYTES, MAX_STATES
 from fsmc.compiler.errors import EmptyLanguageError, LimitExceeded, UnsupportedSchemaError
 from fsmc.compiler.schema.arrays import ArrayShape
-from fsmc.compiler.schema.atoms import ARRAY, NUMBER, OBJECT, STRING, TYPES, Integer, NumEnum, StrEnum
+from fsmc.compiler.schema.atoms import ARRAY, NUMBER, OBJECT, STRING, Integer, NumEnum, StrEnum
 from fsmc.compiler.schema.bits import bits
 from fsmc.compiler.schema.clock import Clock
 from fsmc.compiler.schema.contradiction import contradiction
@@ -48,7 +48,8 @@ from fsmc.compiler.schema.positions import (
     Root,
     Spaced,
 )
-from fsmc.compiler.schema.scalar_blocks import STRUCTURAL, CountedBlock, ScalarBlocks
+from fsmc.compiler.schema.resident import resident
+from fsmc.compiler.schema.scalar_blocks import CountedBlock
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +89,11 @@ class SchemaMachine:
 
     >>> document = SchemaDocument({"type": "array", "items": {"enum": [1, None]}, "minItems": 2})
     >>> machine = SchemaMachine(document, TextOptions(whitespace="compact"))
-    >>> machine.rsm.n_states  # the rest is made when a text gets there
-    2
+    >>> at_first = machine.rsm.n_states
     >>> machine.rsm.matches(b"[1,null,1]"), machine.rsm.matches(b"[1]")
     (True, False)
+    >>> machine.rsm.n_states > at_first  # the rest is made when a text gets there
+    True
     """
 
     def __init__(
@@ -113,21 +115,20 @@ class SchemaMachine:
         self.emptiness.of_array = self._some_array
         self.emptiness.count_at_least = Counts(self.emptiness).at_least
         self.order = MemberOrder(self.keywords)
-        self.rsm = LazyRSM(self, max_states=max_states, max_bytes=max_bytes)
+        flexible = options.whitespace == "flexible" and options.indent is None
+        common = resident(options.max_whitespace if flexible else 0)
+        self.rsm = common.rsm.fork(self, max_states=max_states, max_bytes=max_bytes)
         self._shapes: dict[tuple[Any, ...], Any] = {}
-        self._keys: dict[ObjectState, int | None] = {}
+        self._parts: dict[tuple[int, tuple[int, ...], int, bool], list[tuple[Reading, dict[int, list[int]]]]] = {}
         self._outcomes = Outcomes()
-        self._scalars = ScalarBlocks(self.rsm, self.table, self._outcomes)
-        self._class_of = np.zeros(256, np.uint8)
-        self._class_of[list(STRUCTURAL)] = np.arange(1, len(STRUCTURAL) + 1)
-        self._map = self.rsm.class_map(self._class_of)
+        self._scalars = common.blocks.fork(self.rsm, self.table, self._outcomes)
+        self._maps: dict[bytes, int] = {}
 
         root = self.keywords.schema(document.root)
         if not self.emptiness.satisfiable(root):
             why = contradiction(self.emptiness, document.root)
             raise EmptyLanguageError(f"the schema allows no value at all: {why}")
-        flexible = options.whitespace == "flexible" and options.indent is None
-        self._space = self._scalars.white_space(options.max_whitespace) if flexible else 0
+        self._space = common.space
         self.rsm.start = self.gap(Root(root), inside=False)
         refuse_early(self)
 
@@ -151,11 +152,35 @@ class SchemaMachine:
         if isinstance(position, CountedBlock):
             position.build()
             return
-        codes = np.zeros(len(STRUCTURAL) + 1, np.int32)
-        for byte, code in position.edges(self).items():
-            codes[self._class_of[byte]] = code
-        inner = position.position if isinstance(position, Spaced) else position
-        self.rsm.set_row(state, self._map, codes, 0 if isinstance(inner, End) else -1)
+        self._build(state, position)
+
+    def _build(self, state: int, position: Position) -> None:
+        """Make the row of a position; where white space may come first, that of the position behind it as well."""
+        if isinstance(position, Spaced):
+            inner = self.state(position.position)
+            edges = position.position.edges(self)
+            final = 0 if isinstance(position.position, End) else -1
+            if not self.rsm.is_built(inner):
+                self._set_row(inner, edges, final)
+            if edges or final == 0 or position.position.waits:
+                frame = self._frame(AfterSpace(position.position), ())
+                code = self.rsm.call(self._space, frame)
+                edges = {**edges, 32: code, 9: code, 10: code, 13: code}
+                self.rsm.set_return(frame, 0, inner)
+            self._set_row(state, edges, final)
+        else:
+            self._set_row(state, position.edges(self), 0 if isinstance(position, End) else -1)
+
+    def _set_row(self, state: int, edges: Edges, final: int) -> None:
+        """Give a state its edges: each of their bytes is a class of its own, all others are one."""
+        listed = bytes(edges)
+        class_map = self._maps.get(listed)
+        if class_map is None:
+            byte_class = bytearray(256)
+            for number, byte in enumerate(listed, 1):
+                byte_class[byte] = number
+            class_map = self._maps[listed] = self.rsm.class_map(np.frombuffer(byte_class, np.uint8))
+        self.rsm.set_row(state, class_map, [0, *edges.values()], final)
 
     def build_return(self, frame: int, outcome: int) -> None:
         """Find where a caller goes on after an outcome that was met for the first time."""
@@ -192,16 +217,24 @@ class SchemaMachine:
         before_key: bool = False,
         before_value: bool = False,
         depth: int = 0,
+        now: bool = False,
     ) -> int:
-        """The state of a position at which the layout may, or has to, put white space first."""
+        """The state of a position at which the layout may, or has to, put white space first. now: make its row at once, since
+        whoever gets to it goes on from there, in the same token or the next."""
         options = self.options
         if options.indent is not None:
             text = b"\n" + b" " * (options.indent * depth) if before_key else b" " if before_value else b""
         elif options.whitespace == "flexible":
-            return self.state(Spaced(position))
+            text = b""
+            position = Spaced(position)
         else:
             text = b" " if options.whitespace == "json" and (before_key or before_value) else b""
-        return self.state(Fixed(position, text) if text and inside else position)
+        if text and inside:
+            position = Fixed(position, text)
+        state = self.state(position)
+        if now and not self.rsm.is_built(state):
+            self._build(state, position)
+        return state
 
     def indented(self, position: Position, depth: int) -> Edges:
         """Edges of a line break and the indent before ``position``."""
@@ -218,10 +251,6 @@ class SchemaMachine:
     def is_whitespace(self, target: int) -> bool:
         """Whether a call of ``target`` reads white space."""
         return target == self._space
-
-    def whitespace_call(self, position: Position) -> int:
-        """The code of the first white space character before ``position``."""
-        return self.rsm.call(self._space, self._frame(AfterSpace(position), ()))
 
     def _frame(self, back: Return, reading: Reading) -> int:
         return self.rsm.new_frame((back, reading), back.records)
@@ -242,9 +271,24 @@ class SchemaMachine:
             raise
 
     def _value_edges(self, must: int, watches: tuple[int, ...], back: Return, depth: int, plentiful: bool) -> Edges:
+        key = (must, watches, depth, plentiful)
+        parts = self._parts.get(key)
+        if parts is None:
+            parts = self._parts[key] = self._value_parts(*key)
         edges: Edges = {}
+        for reading, first_bytes in parts:
+            frame = self._frame(back, reading)
+            for target, listed in first_bytes.items():
+                edges.update(dict.fromkeys(listed, self.rsm.call(target, frame)))
+        return edges
+
+    def _value_parts(
+        self, must: int, watches: tuple[int, ...], depth: int, plentiful: bool
+    ) -> list[tuple[Reading, dict[int, list[int]]]]:
+        """For each type that the value may have: how the caller reads the outcome, and target → first bytes."""
         table = self.table
-        for type_ in TYPES:
+        parts = []
+        for type_ in self.keywords.types_of(must):
             wanted = self.keywords.expand(must, type_)
             if wanted == FALSE or not self.emptiness.typed(wanted, type_):
                 continue
@@ -252,10 +296,11 @@ class SchemaMachine:
                 continue
             asked = [self.keywords.expand(watch, type_) for watch in watches]
             watched, reading = what_to_watch(table, wanted, asked)
-            frame = self._frame(back, reading)
+            first_bytes: dict[int, list[int]] = {}
             for byte, target in self._component(type_, wanted, watched, (must, *watches), depth).items():
-                edges[byte] = self.rsm.call(target, frame)
-        return edges
+                first_bytes.setdefault(target, []).append(byte)
+            parts.append((reading, first_bytes))
+        return parts
 
     def _component(
         self, type_: str, must: int, watches: tuple[int, ...], of: tuple[int, ...], depth: int
@@ -264,7 +309,7 @@ class SchemaMachine:
         if type_ == OBJECT:
             shape = self._object_shape(must, watches, self.order.of(of), self.options.property_order == "any")
             residual, watched = shape.at_start()
-            start = ObjectState(shape, shape.reduced(residual, 0), watched, 0, depth)
+            start = ObjectState.of(shape, shape.reduced(residual, 0), watched, 0, depth)
             return {ord("{"): self.gap(ObjectStart(start))}
         if type_ == ARRAY:
             array = self._array_shape(must, watches)
@@ -311,13 +356,13 @@ class SchemaMachine:
 
     def key_code(self, o: ObjectState) -> int | None:
         """The code of a key's opening quote, None if no member may come."""
-        if o in self._keys:
-            return self._keys[o]
+        if o.key_code != 0:
+            return o.key_code
         allowed = self.allowed_keys(o)
         code = None
         if allowed:
             code = self.rsm.call(self._scalars.key(o.shape.keys, allowed, o.seen), self._frame(AfterKey(o), ()))
-        self._keys[o] = code
+        o.key_code = code
         return code
 
     def allowed_keys(self, o: ObjectState) -> int:

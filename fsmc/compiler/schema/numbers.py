@@ -207,7 +207,8 @@ def _holds(payload: object, value: Decimal) -> bool:
     if isinstance(payload, Integer):
         return value == value.to_integral_value()
     assert isinstance(payload, MultipleOf)
-    return (Fraction(value) / Fraction(payload.divisor)).denominator == 1
+    (above, below), (divisor, parts) = value.as_integer_ratio(), payload.divisor.as_integer_ratio()
+    return above * parts % (below * divisor) == 0
 
 
 def number_satisfiable(formula: int, table: Formulas) -> bool:

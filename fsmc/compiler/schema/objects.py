@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Hashable, Sequence
+from typing import Any
 
 from fsmc.compiler.schema.atoms import All, MinProps
 from fsmc.compiler.schema.bits import as_mask, bits
@@ -91,6 +92,7 @@ class ObjectShape(Shape):
         self.watches = tuple(map(exclusive.rewritten, watches))
         self.tracks = self._duplicates_matter()
         self.known_live: int | None = None
+        self.states: dict[Hashable, Any] = {}  # see `positions.ObjectState`
         self._normal: dict[tuple[int, Hashable], int] = {}
         self._derived: dict[tuple[int, int, int], int] = {}
         self._asked: dict[tuple[int, Hashable, int], int] = {}
@@ -227,6 +229,8 @@ class ObjectShape(Shape):
 
     def reduced(self, residual: int, place: int) -> int:
         """The residual with all that follows from it at once, such as the names that have to come."""
+        if residual in (TRUE, FALSE):
+            return residual
         rest, cube = propagate(self.table, residual, self.facts(place))
         return self.table.conj((rest, *(atom if sign else self.table.negate(atom) for atom, sign in cube.items())))
 

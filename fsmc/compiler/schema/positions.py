@@ -26,11 +26,12 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from fsmc.compiler.schema.arrays import ArrayShape
+from fsmc.compiler.schema.formula import TRUE
 from fsmc.compiler.schema.objects import ObjectShape
 from fsmc.compiler.schema.outcomes import Truth
 
@@ -119,11 +120,7 @@ class Spaced(Position):
     position: Position
 
     def edges(self, m: SchemaMachine) -> Edges:
-        edges = self.position.edges(m)
-        if edges or isinstance(self.position, End) or self.position.waits:
-            code = m.whitespace_call(self.position)
-            edges = {**edges, **dict.fromkeys(b" \t\n\r", code)}
-        return edges
+        raise AssertionError("`SchemaMachine` makes this row, together with that of ``position``")
 
     def recorded(self, m: SchemaMachine, text: bytes) -> Position:
         return Spaced(self.position.recorded(m, text))
@@ -165,9 +162,10 @@ class Closing(Position):
 # ── objects ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class ObjectState:
-    """What an object has to remember: its shape, residual, what is watched, the place in the order, its depth.
+    """What an object has to remember: its shape, residual, what is watched, the place in the order, its depth. There is one
+    of each (`of`), so that they are compared and looked up as fast as can be; never changed but for what is kept in it.
 
     ``seen``: the undeclared keys written, where the shape tracks them. ``pending``: another one was written, which is not
     known here; see `LazyRSM` on recorded frames.
@@ -178,18 +176,66 @@ class ObjectState:
     watches: tuple[int, ...]
     place: int
     depth: int
-    seen: frozenset[str] = frozenset()
-    pending: bool = False
+    seen: frozenset[str]
+    pending: bool
+    may_end: bool
+    """Whether ``}`` may stand here."""
+    key_code: int | None = 0
+    """What `SchemaMachine.key_code` found; 0: not asked yet."""
+    _derivatives: dict[int, tuple[int, ...]] = field(default_factory=dict)
 
-    @property
-    def may_end(self) -> bool:
-        """Whether ``}`` may stand here."""
-        return not self.shape.missing(self.place) and self.shape.closed(self.residual)
+    @classmethod
+    def of(
+        cls,
+        shape: ObjectShape,
+        residual: int,
+        watches: tuple[int, ...],
+        place: int,
+        depth: int,
+        seen: frozenset[str] = frozenset(),
+        pending: bool = False,
+    ) -> ObjectState:
+        """The one state with these properties."""
+        key = (residual, watches, place, depth, seen, pending)
+        known: ObjectState | None = shape.states.get(key)
+        if known is None:
+            may_end = not shape.missing(place) and shape.closed(residual)
+            known = shape.states[key] = cls(shape, residual, watches, place, depth, seen, pending, may_end)
+        return known
 
     @property
     def outcome(self) -> Truth:
         """The truth of what is watched if the object ends here."""
         return tuple(map(self.shape.closed, self.watches))
+
+    def with_key(self, seen: frozenset[str], pending: bool) -> ObjectState:
+        """The state once an undeclared key is pending, or known."""
+        return ObjectState.of(self.shape, self.residual, self.watches, self.place, self.depth, seen, pending)
+
+    def derivatives(self, c: int) -> tuple[int, ...]:
+        """Of the residual and of what is watched, in terms of the value of a member of class ``c`` and of the rest."""
+        if self.residual == TRUE and not self.watches:
+            return (TRUE,)
+        known = self._derivatives.get(c)
+        if known is None:
+            shape, place = self.shape, self.place
+            after = shape.after(place, c)
+            known = self._derivatives[c] = tuple(
+                [shape.normal(shape.derivative(f, place, c), after) for f in (self.residual, *self.watches)]
+            )
+        return known
+
+    def after_member(self, c: int, watched: tuple[int, ...], truth: Truth) -> ObjectState | None:
+        """The state after a member of class ``c``, of whose value ``truth`` holds of ``watched``; None if it cannot go on."""
+        shape, place = self.shape, self.shape.after(self.place, c)
+        residual, *watches = self.derivatives(c)
+        if watched:
+            known = dict(zip(watched, truth, strict=True))
+            residual, *watches = (shape.after_value(d, known, place) for d in (residual, *watches))
+        residual = shape.reduced(residual, place)
+        if residual != TRUE and not shape.feasible(residual, place):
+            return None
+        return ObjectState.of(shape, residual, tuple(watches), place, self.depth, self.seen, self.pending)
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +270,7 @@ class ObjectKey(Position):
 
 @dataclass(frozen=True, slots=True)
 class AfterKey(Return):
-    """Return of a key: the number of its outcome is the class of the key."""
+    """Return of a key: its outcome tells the class of the key."""
 
     o: ObjectState
 
@@ -236,11 +282,12 @@ class AfterKey(Return):
     def resume(self, m: SchemaMachine, truth: Truth) -> int:
         raise AssertionError("a key has a class, not a truth")
 
-    def resume_class(self, m: SchemaMachine, c: int) -> int:
-        """The state to go on in after a key of class ``c``."""
+    def resume_class(self, m: SchemaMachine, outcome: int) -> int:
+        """The state to go on in after a key (see `KeySpace.outcome`)."""
+        c = self.o.shape.keys.class_after(outcome)
         if not self.o.shape.tracks or c < self.o.shape.keys.n_names:
-            return m.gap(Colon(self.o, c))
-        return 0 if self.o.pending else m.gap(Colon(replace(self.o, pending=True), c))
+            return m.gap(Colon(self.o, c), now=True)
+        return 0 if self.o.pending else m.gap(Colon(self.o.with_key(self.o.seen, True), c), now=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,7 +303,7 @@ class Colon(Position):
     def recorded(self, m: SchemaMachine, text: bytes) -> Position:
         if not self.o.pending:
             return self
-        return Colon(replace(self.o, seen=self.o.seen | {json.loads(text)}, pending=False), self.c)
+        return Colon(self.o.with_key(self.o.seen | {json.loads(text)}, False), self.c)
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,17 +315,9 @@ class MemberValue(Position):
 
     def edges(self, m: SchemaMachine) -> Edges:
         o, shape = self.o, self.o.shape
-        watched = shape.watched_values(self.derivatives())
+        watched = shape.watched_values(o.derivatives(self.c))
         return m.value_edges(
             shape.asked_of(o.residual, o.place, self.c), watched, AfterMember(o, self.c, watched), o.depth + 1
-        )
-
-    def derivatives(self) -> tuple[int, ...]:
-        """Of the residual and of what is watched, in terms of this member's value and of the rest."""
-        o, shape = self.o, self.o.shape
-        return tuple(
-            shape.normal(shape.derivative(f, o.place, self.c), shape.after(o.place, self.c))
-            for f in (o.residual, *o.watches)
         )
 
 
@@ -291,15 +330,8 @@ class AfterMember(Return):
     watched: tuple[int, ...]
 
     def resume(self, m: SchemaMachine, truth: Truth) -> int:
-        o, shape = self.o, self.o.shape
-        place = shape.after(o.place, self.c)
-        known = dict(zip(self.watched, truth, strict=True))
-        residual, *watches = (shape.after_value(d, known, place) for d in MemberValue(o, self.c).derivatives())
-        residual = shape.reduced(residual, place)
-        if not shape.feasible(residual, place):
-            return 0
-        after = replace(o, residual=residual, watches=tuple(watches), place=place)
-        return m.gap(ObjectNext(after)) if m.object_possible(after) else 0
+        after = self.o.after_member(self.c, self.watched, truth)
+        return m.gap(ObjectNext(after), now=True) if after is not None and m.object_possible(after) else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,7 +343,7 @@ class ObjectNext(Position):
     def edges(self, m: SchemaMachine) -> Edges:
         edges: Edges = {}
         if m.key_code(self.o) is not None:
-            edges[ord(",")] = m.gap(ObjectKey(self.o), before_key=True, depth=self.o.depth + 1)
+            edges[ord(",")] = m.gap(ObjectKey(self.o), before_key=True, depth=self.o.depth + 1, now=True)
         if self.o.may_end:
             end = m.exit(self.o.outcome)
             edges |= m.closing(ord("}"), end, self.o.depth)
@@ -416,7 +448,7 @@ class AfterItem(Return):
         if not shape.feasible(residual, place):
             return 0
         after = replace(a, residual=residual, watches=tuple(watches), place=place, pending=shape.tracks)
-        return m.gap(ItemNext(after))
+        return m.gap(ItemNext(after), now=True)
 
 
 @dataclass(frozen=True, slots=True)

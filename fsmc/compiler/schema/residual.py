@@ -86,6 +86,8 @@ class Shape(ABC):
 
     def watched_values(self, derivatives: tuple[int, ...]) -> tuple[int, ...]:
         """The value formulas on whose truth for this value the derivatives depend, sorted."""
+        if all(derivative in (TRUE, FALSE) for derivative in derivatives):
+            return ()
         payloads = map(self.table.payload, frozenset().union(*map(self.table.atoms, derivatives)))
         return tuple(sorted(p.value for p in payloads if isinstance(p, Member)))
 

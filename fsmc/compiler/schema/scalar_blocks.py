@@ -23,8 +23,8 @@ from fsmc.compiler.schema.counted import BLOCK, CountedString
 from fsmc.compiler.schema.formula import TRUE, Formulas
 from fsmc.compiler.schema.json_text import escape_json, json_spelling
 from fsmc.compiler.schema.key_rows import MAX_NODES, KeyRows
-from fsmc.compiler.schema.key_space import KeySpace
-from fsmc.compiler.schema.key_trie import KeyNode, KeyTrie
+from fsmc.compiler.schema.key_space import UNDECLARED, KeySpace
+from fsmc.compiler.schema.key_trie import KeyNode, KeyTrie, any_key
 from fsmc.compiler.schema.left_out import SharedComponent, by_first_byte, split_left_out
 from fsmc.compiler.schema.numbers import number_component
 from fsmc.compiler.schema.outcome_dfa import OutcomeDFA
@@ -60,11 +60,20 @@ class ScalarBlocks:
     def __init__(self, rsm: LazyRSM, table: Formulas, outcomes: Outcomes) -> None:
         self.rsm, self.table, self.outcomes = rsm, table, outcomes
         self._values: dict[tuple[str, int, tuple[int, ...]], dict[int, int]] = {}
+        self._common: dict[tuple[str, Hashable], dict[int, int]] = {}
+        self._free_keys: int | None = None
         self._shared: dict[tuple[int, tuple[int, ...]], SharedComponent] = {}
         self._tries: dict[KeySpace, KeyTrie] = {}
+        self._key_roots: dict[tuple[KeySpace, int], int] = {}
         self._undeclared: dict[tuple[KeyTrie, int], int] = {}
         self._rows: dict[tuple[KeyTrie, int], KeyRows] = {}
         self._base_rows: dict[tuple[KeyTrie, int, int], tuple[bytes, list[int]]] = {}
+
+    def fork(self, rsm: LazyRSM, table: Formulas, outcomes: Outcomes) -> ScalarBlocks:
+        """The same for a fork of ``rsm``: what has a common name is there already."""
+        twin = ScalarBlocks(rsm, table, outcomes)
+        twin._common, twin._free_keys = self._common.copy(), self._free_keys
+        return twin
 
     def value(self, type_: str, must: int, watches: tuple[int, ...]) -> dict[int, int]:
         """First byte → state after it, of the values of a scalar type of which ``must`` holds; exits with the outcome."""
@@ -72,14 +81,18 @@ class ScalarBlocks:
         known = self._values.get(key)
         if known is None:
             name = self._common_name(type_, must, watches)
-            if type_ == STRING:
-                known = {ord('"'): self._string(must, watches, name)}
-            elif type_ == NUMBER:
-                known = self._integer_without(must, watches)
-                if known is None:
-                    known = self._number(number_component(must, watches, self.table), name)
-            else:
-                known = self._literal(_LITERALS[type_])
+            known = None if name is None else self._common.get(name)
+            if known is None:
+                if type_ == STRING:
+                    known = {ord('"'): self._string(must, watches, name)}
+                elif type_ == NUMBER:
+                    known = self._integer_without(must, watches)
+                    if known is None:
+                        known = self._number(number_component(must, watches, self.table), name)
+                else:
+                    known = self._literal(_LITERALS[type_])
+                if name is not None:
+                    self._common[name] = known
             self._values[key] = known
         return known
 
@@ -92,12 +105,17 @@ class ScalarBlocks:
 
     def key(self, keys: KeySpace, allowed: int, seen: frozenset[str]) -> int:
         """The state after a key's opening quote; exits with the class of the key. See `KeyTrie.root`."""
+        known = None if seen else self._key_roots.get((keys, allowed))
+        if known is not None:
+            return known
         trie = self._tries.get(keys)
         if trie is None:
             trie = self._tries[keys] = KeyTrie(keys)
         if seen or trie.n_bytes > MAX_NODES:
             return self.rsm.new_state(trie.root(allowed, seen))
-        return self._key_rows(trie, allowed >> keys.n_names).root(trie.in_order(allowed))
+        known = self._key_rows(trie, allowed >> keys.n_names).root(trie.in_order(allowed))
+        self._key_roots[keys, allowed] = known
+        return known
 
     def _key_rows(self, trie: KeyTrie, others: int) -> KeyRows:
         key = (trie, others)
@@ -106,8 +124,8 @@ class ScalarBlocks:
             names, exit_ = trie.names, self.rsm.exit
             exits = np.array([exit_(c) for c in trie.classes.tolist()], np.int32)
             if others:
-                dfa, n = trie.undeclared(others).dfa, trie.keys.n_names
-                of_outcome = np.array([*(exit_(n + i) for i in range(len(dfa.vectors))), 0], np.int32)
+                dfa = trie.undeclared(others).dfa
+                of_outcome = np.array([*(exit_(UNDECLARED + i) for i in range(len(dfa.vectors))), 0], np.int32)
                 offset = self._undeclared_keys(trie, others)
                 known = KeyRows(self.rsm, names, exits, dfa, offset, of_outcome[dfa.outcome])
             else:
@@ -122,7 +140,7 @@ class ScalarBlocks:
         targets = {byte: self._key_state(child) for byte, child in trie.children(node).items()}
         ends = trie.ends(node)
         if ends is not None:
-            targets[ord('"')] = rsm.exit(ends)
+            targets[ord('"')] = rsm.exit(node.trie.keys.outcome(ends))
         byte_class = bytearray(base_class)
         for column, byte in enumerate(targets, len(base_codes)):
             byte_class[byte] = column
@@ -148,14 +166,22 @@ class ScalarBlocks:
 
     def _undeclared_keys(self, trie: KeyTrie, others: int) -> int:
         """What to add to a state of the machine of undeclared keys, which is built whole."""
+        if trie.keys.others is None:
+            return self.free_keys()
         key = (trie, others)
         known = self._undeclared.get(key)
         if known is None:
-            dfa, n = trie.undeclared(others).dfa, trie.keys.n_names
-            name = "key" if trie.keys.others is None else None
-            start = self._quoted(dfa, [self.rsm.exit(n + i) for i in range(len(dfa.vectors))], name, shift=n)
-            known = self._undeclared[key] = start - dfa.start
+            dfa = trie.undeclared(others).dfa
+            exits = [self.rsm.exit(UNDECLARED + i) for i in range(len(dfa.vectors))]
+            known = self._undeclared[key] = self._quoted(dfa, exits) - dfa.start
         return known
+
+    def free_keys(self) -> int:
+        """What to add to a state of the machine of undeclared keys where nothing is asked of these."""
+        if self._free_keys is None:
+            dfa = any_key().dfa
+            self._free_keys = self._quoted(dfa, [self.rsm.exit(UNDECLARED)], "key") - dfa.start
+        return self._free_keys
 
     def white_space(self, at_most: int) -> int:
         """The state after the first of at most so many white space characters."""
@@ -217,12 +243,12 @@ class ScalarBlocks:
     def _exits(self, dfa: OutcomeDFA) -> list[int]:
         return [self.rsm.exit(self.outcomes.number(vector)) for vector in dfa.vectors]
 
-    def _quoted(self, dfa: OutcomeDFA, exits: list[int], name: Hashable = None, shift: int = 0) -> int:
+    def _quoted(self, dfa: OutcomeDFA, exits: list[int], name: Hashable = None) -> int:
         """Add a machine over the text between quotes; its closing quote stands for ``exits[outcome of the state]``."""
         byte_class, delta = _own_class(dfa, b'"')
         ends = dfa.outcome >= 0
         delta[ends, byte_class[ord('"')]] = np.array(exits, np.int32)[dfa.outcome[ends]]
-        return self.rsm.add_block(byte_class, delta, np.full(len(delta), -1, np.int32), name, shift) + dfa.start
+        return self.rsm.add_block(byte_class, delta, np.full(len(delta), -1, np.int32), name) + dfa.start
 
     def _number(self, dfa: OutcomeDFA, name: Hashable) -> dict[int, int]:
         """Add a machine over a number's text, which ends only where something else begins, or the whole text ends."""

@@ -11,11 +11,12 @@ from fsmc.compiler.automata.algebra import all_text
 from fsmc.compiler.schema.atoms import Format, Length, Pattern, StrEnum
 from fsmc.compiler.schema.counted import CountedString
 from fsmc.compiler.schema.cubes import Cube, cubes
-from fsmc.compiler.schema.formula import AND, FALSE, OR, TRUE, Formulas
+from fsmc.compiler.schema.formula import AND, ATOM, FALSE, OR, TRUE, Formulas
 from fsmc.compiler.schema.joint import Sorter, joint_component, joint_satisfiable
 from fsmc.compiler.schema.string_doubts import readings, without_doubt
-from fsmc.compiler.schema.string_machines import atom_dfa, string_holds, string_sorters, strings_that
+from fsmc.compiler.schema.string_machines import atom_dfa, pattern_expr, string_holds, string_sorters, strings_that
 from fsmc.compiler.schema.strings import split_length
+from fsmc.compiler.syntax.expr import surely_matches
 
 
 def string_satisfiable(formula: int, table: Formulas) -> bool:
@@ -28,6 +29,8 @@ def string_satisfiable(formula: int, table: Formulas) -> bool:
     """
     if formula in (TRUE, FALSE):
         return formula == TRUE
+    if table.kind(formula) == ATOM:
+        return _holds_of_some(table.payload(formula), table)
     return _satisfiable(without_doubt(formula, (), table), table)
 
 
@@ -42,6 +45,15 @@ def string_conceivable(formula: int, table: Formulas) -> bool:
     (False, True)
     """
     return any(_satisfiable(reading, table) for reading in readings(formula, table))
+
+
+def _holds_of_some(payload: object, table: Formulas) -> bool:
+    """Whether some string satisfies an atom."""
+    if isinstance(payload, Length):
+        return payload.maximum is None or payload.minimum <= payload.maximum
+    if isinstance(payload, Pattern) and surely_matches(pattern_expr(payload.source)):
+        return True
+    return isinstance(payload, StrEnum) or not atom_dfa(payload, table.clock).is_empty
 
 
 def _satisfiable(formula: int, table: Formulas) -> bool:

@@ -74,3 +74,29 @@ class TextEnd(Expr):
 
 EPSILON = Concat(())
 NOTHING = Alternate(())
+
+
+def surely_matches(expr: Expr, first: bool = True, last: bool = True) -> bool:
+    """Whether some text matches, as far as that can be seen without a machine. first, last: whether nothing need stand before
+    it, and after it. Whatever may be empty is taken as empty.
+
+    >>> a = Chars(CharClass.of("a"))
+    >>> surely_matches(Concat((Repeat(a, 0, None), TextStart(), a))), surely_matches(Concat((a, TextStart())))
+    (True, False)
+    """
+    if isinstance(expr, Chars):
+        return bool(expr.chars)
+    if isinstance(expr, Concat):
+        parts = expr.parts
+        empty = [
+            isinstance(part, (TextStart, TextEnd)) or (isinstance(part, Repeat) and not part.minimum) for part in parts
+        ]
+        begin = empty.index(False) if False in empty else len(parts)
+        end = len(parts) - (empty[::-1].index(False) if False in empty else len(parts))
+        return all(surely_matches(part, first and i <= begin, last and i >= end - 1) for i, part in enumerate(parts))
+    if isinstance(expr, Alternate):
+        return any(surely_matches(branch, first, last) for branch in expr.branches)
+    if isinstance(expr, Repeat):
+        once = expr.minimum == 1
+        return not expr.minimum or surely_matches(expr.body, first and once, last and once)
+    return first if isinstance(expr, TextStart) else last if isinstance(expr, TextEnd) else False

@@ -12,13 +12,12 @@ import numpy.typing as npt
 
 from fsmc.compiler.automata.dfa import Array
 from fsmc.compiler.automata.recursion import Block, RecursiveMachine
-from fsmc.compiler.automata.tables import read_only
 from fsmc.compiler.tokens.mask_rows import max_packed_ids
 from fsmc.compiler.tokens.mask_walk import (
     Scratch,
-    borrow_scratch,
     ids_in,
-    return_scratch,
+    new_scratch,
+    scratch_pool,
     walk_alike,
     walk_block,
     walk_configuration,
@@ -78,6 +77,7 @@ class LazyMasks:
         self._depths: dict[int, tuple[int, ...]] = {}  # how many frames the rows of a state depend on
         self._blocks: dict[int, BlockRow | None] = {}
         self._nbytes = 0
+        self._pool = scratch_pool(trie)
         self._lock = threading.Lock()
 
     @property
@@ -145,30 +145,31 @@ class LazyMasks:
 
     def _compute(self, state: int, stack: int) -> tuple[int, Row]:
         """How many frames a row depends on, and the row. Without the lock: two threads may both do it, with equal results."""
-        scratch = borrow_scratch(self.trie)
+        machine, trie = self.machine, self.trie
+        try:
+            scratch = self._pool.pop()
+        except IndexError:
+            scratch = new_scratch(trie)
         block = self._block_row(state, scratch)
         if block is None:
-            depth, n_ranges, n_tokens = walk_configuration(self.machine, self.stacks, self.trie, state, stack, scratch)
-            row = self._pack(scratch, n_ranges, n_tokens)
+            depth, n_ranges, n_tokens = walk_configuration(machine, self.stacks, trie, state, stack, scratch)
+            base, ids = self._pack(scratch, n_ranges, n_tokens)
         else:
             (base, ids, *_), exits = block
-            depth, n_ranges, n_tokens = walk_configuration(
-                self.machine, self.stacks, self.trie, state, stack, scratch, exits
-            )
+            depth, n_ranges, n_tokens = walk_configuration(machine, self.stacks, trie, state, stack, scratch, exits)
             if n_tokens:
-                beyond = ids_in(scratch.ranges, n_ranges, self.trie, n_tokens)
-                ids = np.concatenate((ids, beyond))
-            row = _few_flips(base, ids)
-        return_scratch(self.trie, scratch)
-        return depth, row._replace(may_end=self.machine.final(state) >= 0)
+                ids = np.concatenate((ids, ids_in(scratch.ranges, n_ranges, trie, n_tokens)))
+        self._pool.append(scratch)
+        return depth, _few_flips(base, ids, machine.final(state) >= 0)
 
-    def _pack(self, scratch: Scratch, n_ranges: int, n_tokens: int) -> Row:
-        """The row of ranges."""
+    def _pack(
+        self, scratch: Scratch, n_ranges: int, n_tokens: int
+    ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+        """The base and the ids to flip of ranges."""
         trie = self.trie
         if 2 * n_tokens <= trie.n_tokens:
-            return _few_flips(self._nothing, ids_in(scratch.ranges, n_ranges, trie, n_tokens))
-        others = ids_in(scratch.ranges, n_ranges, trie, trie.n_tokens - n_tokens, gaps=True)
-        return _few_flips(trie.all_tokens, others)
+            return self._nothing, ids_in(scratch.ranges, n_ranges, trie, n_tokens)
+        return trie.all_tokens, ids_in(scratch.ranges, n_ranges, trie, trie.n_tokens - n_tokens, gaps=True)
 
     # ── blocks ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -204,10 +205,10 @@ class LazyMasks:
             n_ranges, n_tokens, exits = walk_block(self.machine, self.trie, state, scratch)
             if exits is None:
                 return None
-            found = BlockRow(self._pack(scratch, n_ranges, n_tokens), _shifted(exits, -block.shift))
+            found = BlockRow(_few_flips(*self._pack(scratch, n_ranges, n_tokens)), exits)
             if len(rows) < _MAX_SHARED:
                 rows[key] = found
-        return BlockRow(found.inside, _shifted(found.exits, block.shift))
+        return found
 
 
 _shared: weakref.WeakKeyDictionary[TokenTrie, dict[tuple[Hashable, int], BlockRow]] = weakref.WeakKeyDictionary()
@@ -218,12 +219,7 @@ def _shared_rows(trie: TokenTrie) -> dict[tuple[Hashable, int], BlockRow]:
     return _shared.setdefault(trie, {})
 
 
-def _shifted(exits: npt.NDArray[np.int32], by: int) -> npt.NDArray[np.int32]:
-    """Exits with ``by`` added to their outcomes."""
-    return read_only(exits + np.array([0, 0, by], np.int32)) if by else exits
-
-
-def _few_flips(base: npt.NDArray[np.int32], ids: npt.NDArray[np.int32]) -> Row:
+def _few_flips(base: npt.NDArray[np.int32], ids: npt.NDArray[np.int32], may_end: bool = False) -> Row:
     """A row of few ids, or of words of its own."""
     if len(ids) > max_packed_ids(len(base)):
         words = np.empty_like(base)
@@ -231,7 +227,7 @@ def _few_flips(base: npt.NDArray[np.int32], ids: npt.NDArray[np.int32]) -> Row:
         words.setflags(write=False)
         base, ids = words, _NO_IDS
     ids.setflags(write=False)
-    return Row(base, ids, addresses_of(base, ids))
+    return Row(base, ids, addresses_of(base, ids), may_end)
 
 
 _NO_IDS = np.empty(0, np.int32)

@@ -26,11 +26,6 @@ from fsmc.jit import bytes_at, int_rows_at, ints_at, kernel, long_rows_at, longs
 
 MAX_EXITS = 4096
 
-WHOLE_TRIE: npt.NDArray[np.int32] = np.full((1, 3), -1, np.int32)
-"""The "exits" to walk from where nothing is known: the one row stands for the whole trie."""
-
-WHOLE_TRIE.setflags(write=False)
-
 _NO_NODE = -1
 
 
@@ -44,25 +39,22 @@ class Scratch(NamedTuple):
     ids: npt.NDArray[np.int32]
 
 
-_unused: weakref.WeakKeyDictionary[TokenTrie, list[Scratch]] = weakref.WeakKeyDictionary()
+_pools: weakref.WeakKeyDictionary[TokenTrie, list[Scratch]] = weakref.WeakKeyDictionary()
 
 
-def borrow_scratch(trie: TokenTrie) -> Scratch:
-    """Arrays that nobody else uses until `return_scratch`; the grammars of a vocabulary share them."""
-    try:
-        return _unused[trie].pop()
-    except (KeyError, IndexError):
-        return Scratch(
-            np.empty((trie.n_tokens // 2 + 1, 2), np.int32),
-            np.empty((trie.height + 1, 4), np.int32),
-            np.empty((MAX_EXITS, 3), np.int32),
-            np.empty(trie.n_tokens, np.int32),
-        )
+def scratch_pool(trie: TokenTrie) -> list[Scratch]:
+    """Arrays that are not in use now, shared by the grammars of a vocabulary: pop one (or make one), and append it again."""
+    return _pools.setdefault(trie, [])
 
 
-def return_scratch(trie: TokenTrie, scratch: Scratch) -> None:
-    """Give the arrays back."""
-    _unused.setdefault(trie, []).append(scratch)
+def new_scratch(trie: TokenTrie) -> Scratch:
+    """Arrays for one walk at a time."""
+    return Scratch(
+        np.empty((trie.n_tokens // 2 + 1, 2), np.int32),
+        np.empty((trie.height + 1, 4), np.int32),
+        np.empty((MAX_EXITS, 3), np.int32),
+        np.empty(trie.n_tokens, np.int32),
+    )
 
 
 def walk_configuration(
@@ -72,17 +64,19 @@ def walk_configuration(
     state: int,
     stack: int,
     scratch: Scratch,
-    exits: npt.NDArray[np.int32] = WHOLE_TRIE,
+    exits: npt.NDArray[np.int32] | None = None,
 ) -> tuple[int, int, int]:
     """Write the ranges of a configuration to ``scratch.ranges``. Returns how many frames they depend on, how many ranges there
     are, and how many tokens.
 
-    exits: from `walk_block`, int32[m, 3]: then only the tokens that leave the block that ``state`` is in. Ranges that depend on
+    exits: from `walk_block`, int32[m, 3]: then only the tokens that leave the block that ``state`` is in; else all. Ranges that depend on
     n frames hold for any other stack with the same n frames on top; where an exit met the end of the stack n is one more
     than there are frames.
     """
     depth = lowest = int(stacks.nodes[stack, 2])
     scratch.path[0, :2] = state, stack
+    if exits is None:
+        exits = trie.tops
     job, node, n_ranges = 0, _NO_NODE, 0
     while True:
         tables = machine.tables
@@ -151,7 +145,7 @@ def _walk(
     byte: Array, depth: Array, end: Array, token_start: Array, groups: Array, level: Array, rounds: Array,
     exits: Array, ranges: Array, path: Array, stack: int, job: int, node: int, lowest: int, n_ranges: int,
 ) -> tuple[int, int, int, int, int, int, int]:  # fmt: skip
-    """Go on at ``node`` of what lies beyond ``exits[job]``, or begin it if that is -1.
+    """Go on at ``node`` of what lies beyond ``exits[job]``, or begin it if that is -1. A kind of -1 is a first byte, not an exit.
 
     ``path`` int32[height + 1, 4] holds, after each depth: state, stack, pushed parent and frame. A frame pushed on the way
     needs no node in the pool: at most one is pushed at each depth, and only what lies deeper on the same path refers to
@@ -162,9 +156,16 @@ def _walk(
     """
     while job < len(exits):
         top_node, kind = np.int64(exits[job, 0]), exits[job, 1]
-        stop = np.int64(len(byte))
+        if kind < 0 and node < 0:  # one of all first bytes: the node is far away, and mostly not needed
+            q = path[0, 0]
+            if states[q, 0] == UNKNOWN:
+                return MISSING, job, node, lowest, n_ranges, -1, np.int64(q)
+            if edges[states[q, 0] + class_maps[states[q, 1] + exits[job, 2]]] == 0:
+                job += 1
+                continue
+            node = top_node
+        stop = np.int64(end[top_node])
         if kind >= 0:
-            stop = np.int64(end[top_node])
             if node < 0:
                 lowest = min(lowest, np.int64(nodes[stack, 2]) - 1)
                 if stack == 0:
@@ -188,8 +189,6 @@ def _walk(
                     node += 1
                 else:
                     path[d - 1, 0], path[d - 1, 1] = target, nodes[stack, 0]
-        elif node < 0:
-            node = np.int64(0)
         while node < stop:
             d = np.int64(depth[node])
             q, top = path[d - 1, 0], path[d - 1, 1]

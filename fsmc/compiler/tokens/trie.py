@@ -33,7 +33,8 @@ class TokenTrie:
     groups: int64[N], the byte groups below each node (`byte_groups`).
     rounds: int32[n_levels], ascending from 0 to ``height``; level: uint8[N]: ``rounds[level[p]]`` is at least the number
     of bytes that can still follow node ``p``. all_tokens: int32[ceil(vocab_size / 32)], the tokens of the trie as a mask row.
-    addresses: `addresses_of` byte, depth, end, token_start, groups, level and rounds.
+    addresses: `addresses_of` byte, depth, end, token_start, groups, level and rounds. tops: int32[k, 3], the first nodes as
+    `walk_configuration` takes them: rows (node, -1, byte).
     """
 
     byte: npt.NDArray[np.uint8]
@@ -48,6 +49,7 @@ class TokenTrie:
     all_tokens: npt.NDArray[np.int32]
     vocab_size: int
     addresses: npt.NDArray[np.int64] = field(init=False, repr=False)
+    tops: npt.NDArray[np.int32] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         for each in fields(self):
@@ -56,6 +58,9 @@ class TokenTrie:
                 value.setflags(write=False)
         arrays = (self.byte, self.depth, self.end, self.token_start, self.groups, self.level, self.rounds)
         object.__setattr__(self, "addresses", addresses_of(*arrays))
+        top = self.first[self.first >= 0]
+        object.__setattr__(self, "tops", np.stack((top, np.full_like(top, -1), self.byte[top]), axis=1, dtype=np.int32))
+        self.tops.setflags(write=False)
 
     @property
     def n_nodes(self) -> int:
