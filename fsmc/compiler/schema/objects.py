@@ -91,7 +91,7 @@ class ObjectShape(Shape):
         self.watches = tuple(map(exclusive.rewritten, watches))
         self.tracks = self._duplicates_matter()
         self.known_live: int | None = None
-        self.states: dict[Hashable, Any] = {}  # see `positions.ObjectState`
+        self.states: dict[Hashable, Any] = {}  # see `ObjectState`
         self._normal: dict[tuple[int, Hashable], int] = {}
         self._derived: dict[tuple[int, int, int], int] = {}
         self._asked: dict[tuple[int, Hashable, int], int] = {}
