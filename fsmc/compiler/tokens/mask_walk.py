@@ -125,7 +125,7 @@ def walk_alike(
             tables.addresses, trie.addresses, scratch.path, room, exits, words, trie.token_ids, out, scratch.ids
         )
         if missing < 0:
-            return scratch.ids[:n_refused].copy(), read_only(out[:n_exits])
+            return scratch.ids[:n_refused].copy(), read_only(out[:n_exits].copy())  # it is kept: not with all the room
         machine.build(-1, missing)
 
 
