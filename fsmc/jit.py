@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import ctypes
 import os
 import subprocess
 import sys
@@ -65,9 +66,16 @@ def addresses_of(*arrays: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
     >>> addresses_of(np.zeros(3), np.zeros((5, 2)))[1::2].tolist()
     [3, 5]
     """
-    found = np.array([n for array in arrays for n in (array.__array_interface__["data"][0], len(array))], np.int64)
+    found = np.array([n for array in arrays for n in (_address(array), len(array))], np.int64)
     found.setflags(write=False)
     return found
+
+
+def _address(array: npt.NDArray[Any]) -> int:
+    try:
+        return ctypes.addressof(ctypes.c_char.from_buffer(array))  # a third of what numpy takes to tell
+    except (TypeError, ValueError):  # read-only, or empty
+        return int(array.__array_interface__["data"][0])
 
 
 def _typed_pointer(_: Any, address: Any) -> Any:
