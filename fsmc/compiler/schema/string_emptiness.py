@@ -14,7 +14,14 @@ from fsmc.compiler.schema.cubes import Cube, cubes
 from fsmc.compiler.schema.formula import AND, ATOM, FALSE, OR, TRUE, Formulas
 from fsmc.compiler.schema.joint import Sorter, joint_component, joint_satisfiable
 from fsmc.compiler.schema.string_doubts import readings, without_doubt
-from fsmc.compiler.schema.string_machines import atom_dfa, pattern_expr, string_holds, string_sorters, strings_that
+from fsmc.compiler.schema.string_machines import (
+    atom_dfa,
+    pattern_expr,
+    pattern_texts,
+    string_holds,
+    string_sorters,
+    strings_that,
+)
 from fsmc.compiler.schema.strings import split_length
 from fsmc.compiler.syntax.expr import surely_matches
 
@@ -95,7 +102,11 @@ def _cube_satisfiable(cube: Cube, table: Formulas) -> bool:
             if payload.maximum is not None:
                 high = payload.maximum if high is None else min(high, payload.maximum)
         elif sign:
-            machines.append(payload)
+            texts = pattern_texts(payload.source) if isinstance(payload, Pattern) else None
+            if texts is None:
+                machines.append(payload)
+            else:
+                included = texts if included is None else included & texts
         else:
             negative = True
     formula = table.conj(atom if sign else table.negate(atom) for atom, sign in cube.items())

@@ -21,7 +21,7 @@ from fsmc.compiler.schema.formats import doubtful_dfa, format_dfa
 from fsmc.compiler.schema.formula import Formulas
 from fsmc.compiler.schema.joint import Sorter, values_by_atoms
 from fsmc.compiler.schema.word_machine import word_machine
-from fsmc.compiler.syntax.expr import Expr
+from fsmc.compiler.syntax.expr import Expr, listed_texts
 from fsmc.compiler.syntax.regex import parse_regex
 
 MAX_STRING_STATES = 400_000
@@ -31,6 +31,16 @@ MAX_STRING_STATES = 400_000
 def pattern_expr(source: str) -> Expr:
     """The syntax tree of "contains a match of this ECMA-262 regex". Raises PatternSyntaxError, UnsupportedPatternError."""
     return parse_regex(source, "ecma")
+
+
+@lru_cache(maxsize=4096)
+def pattern_texts(source: str) -> frozenset[str] | None:
+    """The strings that contain a match of an ECMA-262 regex, where it only lists a few, as ``^(yes|no)$`` does; else None.
+
+    >>> sorted(pattern_texts("^(yes|no)$")), pattern_texts("yes|no")
+    (['no', 'yes'], None)
+    """
+    return listed_texts(pattern_expr(source))
 
 
 _PATTERN_DFAS: dict[str, DFA] = {}
@@ -129,8 +139,11 @@ def strings_that(formulas: Sequence[int], texts: Sequence[str], table: Formulas)
     def of_atom(atom: int) -> int:
         table.clock.check()
         payload = table.payload(atom)
+        listed = pattern_texts(payload.source) if isinstance(payload, Pattern) else None
         if isinstance(payload, StrEnum):
-            return as_mask((index[text] for text in payload.values if text in index), n)
+            listed = payload.values
+        if listed is not None:
+            return as_mask((index[text] for text in listed if text in index), n)
         if isinstance(payload, Length):
             high = math.inf if payload.maximum is None else payload.maximum
             return as_mask((i for i, text in enumerate(texts) if payload.minimum <= len(text) <= high), n)
