@@ -17,13 +17,12 @@ from fsmc.compiler.schema.atoms import (
     Doubtful,
     Format,
     NumEnum,
-    Pattern,
 )
 from fsmc.compiler.schema.conditions import merge_enumerations
 from fsmc.compiler.schema.formula import FALSE, OR, TRUE, Formulas
 from fsmc.compiler.schema.keywords import Keywords
 from fsmc.compiler.schema.numbers import number_holds
-from fsmc.compiler.schema.string_machines import pattern_texts, string_holds
+from fsmc.compiler.schema.string_machines import atom_texts, string_holds
 from fsmc.compiler.schema.values import canonical
 
 Domain = frozenset[str]
@@ -82,7 +81,7 @@ def _strings(formula: int, table: Formulas) -> set[str] | None:
     for part in table.conjuncts(rest):
         literal = table.literal(part)
         payload = table.payload(literal[0]) if literal and literal[1] else None
-        texts = pattern_texts(payload.source) if isinstance(payload, Pattern) else None
+        texts = atom_texts(payload)
         if texts is not None:
             included = texts if included is None else included & texts
     doubtful = any(isinstance(table.payload(atom), (Doubtful, Format)) for atom in table.atoms(rest))

@@ -16,8 +16,8 @@ from fsmc.compiler.schema.joint import Sorter, joint_component, joint_satisfiabl
 from fsmc.compiler.schema.string_doubts import readings, without_doubt
 from fsmc.compiler.schema.string_machines import (
     atom_dfa,
+    atom_texts,
     pattern_expr,
-    pattern_texts,
     string_holds,
     string_sorters,
     strings_that,
@@ -92,21 +92,17 @@ def _cube_satisfiable(cube: Cube, table: Formulas) -> bool:
     negative = False
     for atom, sign in cube.items():
         payload = table.payload(atom)
-        if isinstance(payload, StrEnum):
-            if sign:
-                included = payload.values if included is None else included & payload.values
-            else:
-                excluded |= payload.values
+        texts = atom_texts(payload)
+        if sign and texts is not None:
+            included = texts if included is None else included & texts
+        elif isinstance(payload, StrEnum):
+            excluded |= payload.values
         elif isinstance(payload, Length) and sign:
             low = max(low, payload.minimum)
             if payload.maximum is not None:
                 high = payload.maximum if high is None else min(high, payload.maximum)
         elif sign:
-            texts = pattern_texts(payload.source) if isinstance(payload, Pattern) else None
-            if texts is None:
-                machines.append(payload)
-            else:
-                included = texts if included is None else included & texts
+            machines.append(payload)
         else:
             negative = True
     formula = table.conj(atom if sign else table.negate(atom) for atom, sign in cube.items())

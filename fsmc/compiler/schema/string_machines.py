@@ -33,13 +33,19 @@ def pattern_expr(source: str) -> Expr:
     return parse_regex(source, "ecma")
 
 
-@lru_cache(maxsize=4096)
-def pattern_texts(source: str) -> frozenset[str] | None:
-    """The strings that contain a match of an ECMA-262 regex, where it only lists a few, as ``^(yes|no)$`` does; else None.
+def atom_texts(payload: object) -> frozenset[str] | None:
+    """The strings that satisfy a string atom, where it is an enumeration or a regex that only lists a few; else None.
 
-    >>> sorted(pattern_texts("^(yes|no)$")), pattern_texts("yes|no")
+    >>> sorted(atom_texts(Pattern("^(yes|no)$"))), atom_texts(Pattern("yes|no"))
     (['no', 'yes'], None)
     """
+    if isinstance(payload, StrEnum):
+        return payload.values
+    return _pattern_texts(payload.source) if isinstance(payload, Pattern) else None
+
+
+@lru_cache(maxsize=4096)
+def _pattern_texts(source: str) -> frozenset[str] | None:
     return listed_texts(pattern_expr(source))
 
 
@@ -100,8 +106,9 @@ def string_sorters(atoms: Iterable[int], table: Formulas) -> list[Sorter]:
     for atom in atoms:
         table.clock.check()
         payload = table.payload(atom)
-        if isinstance(payload, StrEnum):
-            listed.append((atom, payload.values))
+        texts = atom_texts(payload)
+        if texts is not None:
+            listed.append((atom, texts))
         else:
             sorters.append(Sorter.of(atom, atom_dfa(payload, table.clock)))
     if listed:
@@ -139,9 +146,7 @@ def strings_that(formulas: Sequence[int], texts: Sequence[str], table: Formulas)
     def of_atom(atom: int) -> int:
         table.clock.check()
         payload = table.payload(atom)
-        listed = pattern_texts(payload.source) if isinstance(payload, Pattern) else None
-        if isinstance(payload, StrEnum):
-            listed = payload.values
+        listed = atom_texts(payload)
         if listed is not None:
             return as_mask((index[text] for text in listed if text in index), n)
         if isinstance(payload, Length):
