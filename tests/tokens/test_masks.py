@@ -10,6 +10,7 @@ from mask_oracles import HAND_DRAWN, allowed_by_dfa, allowed_by_rsm, compile_dfa
 from rsm_examples import EXAMPLES
 from test_walk import configurations, intern, vocabulary_for
 
+import fsmc
 from fsmc.compiler.automata.rsm import RSM
 from fsmc.compiler.tokens import lazy_masks, mask_rows, mask_walk
 from fsmc.compiler.tokens.mask_rows import ALLOWED, BITS, FORBIDDEN, copy_row, expand_row, max_packed_ids
@@ -132,3 +133,16 @@ def test_threads_share_a_cache():
 
     with ThreadPoolExecutor(4) as pool:
         assert all(pool.map(run, range(4)))
+
+
+def test_rows_that_are_kept_hold_no_room_that_they_do_not_use() -> None:
+    """A view would keep the whole array that the walk wrote into: 48 KiB for each state of a counted string."""
+    vocab = fsmc.Vocabulary.from_tokens([bytes([byte]) for byte in range(256)])
+    grammar = fsmc.GrammarCompiler(vocab, cache_dir=None).compile_json_schema({"type": "string", "maxLength": 50})
+    matcher, mask = fsmc.GrammarMatcher(grammar), fsmc.allocate_token_bitmask(1, vocab.size)
+    for byte in b'"counted"':
+        matcher.fill_next_token_bitmask(mask)
+        assert matcher.accept_token(byte)
+    kept = [row.exits for row in grammar.masks._blocks.values() if row is not None]
+    assert len(kept) > 5
+    assert all(exits.base is None or exits.base.nbytes == exits.nbytes for exits in kept)

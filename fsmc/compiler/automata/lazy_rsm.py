@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fsmc.compiler.automata.byte_groups import loop_groups
-from fsmc.compiler.automata.dfa import DEAD
+from fsmc.compiler.automata.dfa import DEAD, Array
 from fsmc.compiler.automata.recursion import Alike, Block, RecursiveMachine
 from fsmc.compiler.automata.tables import (
     CALL,
@@ -32,6 +32,7 @@ from fsmc.compiler.automata.tables import (
     return_table,
 )
 from fsmc.compiler.errors import LimitExceeded
+from fsmc.jit import kernel
 
 MAX_STATES = 4_000_000
 MAX_BYTES = 1 << 30
@@ -244,6 +245,11 @@ class LazyRSM(RecursiveMachine):
         """Give adjacent states their rows: int32[n, n_classes]. loops, room: see `Tables`."""
         n, n_classes = codes.shape
         start = self._add_edges(codes.reshape(-1))
+        if isinstance(loops, int) and isinstance(final_outcome, int) and isinstance(room, int):
+            if loops:
+                self._own.loops[first : first + n] = loops
+            _write_rows(self._own.states, first, n, class_map, final_outcome, room, start, n_classes)
+            return
         self._own.loops[first : first + n] = loops
         rows = self._own.states[first : first + n]
         rows[:, 1] = class_map
@@ -278,7 +284,7 @@ class LazyRSM(RecursiveMachine):
         if 2 * (len(known) + 1) > len(self._own.returns):
             n = len(known)
             keys, targets = np.fromiter(known, np.int64, n), np.fromiter(known.values(), np.int64, n)
-            self._replace(returns=return_table(keys, targets, min_size=2 * len(self._own.returns)))
+            self._replace(returns=return_table(keys, targets, min_size=4 * len(self._own.returns)))
         key = frame << 32 | outcome
         put_return(self._views.returns, key, state)
         self._return_of[key] = state
@@ -392,6 +398,17 @@ class LazyRSM(RecursiveMachine):
 
     def __repr__(self) -> str:
         return f"<LazyRSM: {self._n_states} states so far, {len(self._frame_keys)} return frames>"
+
+
+@kernel
+def _write_rows(
+    states: Array, first: int, n: int, class_map: int, final_outcome: int, room: int, start: int, n_classes: int
+) -> None:
+    """Rows of adjacent states."""
+    for i in range(n):
+        states[first + i, 1], states[first + i, 2], states[first + i, 3] = class_map, final_outcome, room
+    for i in range(n):
+        states[first + i, 0] = start + n_classes * i
 
 
 class _Views(NamedTuple):

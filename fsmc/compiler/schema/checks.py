@@ -7,7 +7,7 @@ given twice, say, is let pass. A keyword that a draft does not know is ignored t
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from decimal import Decimal
 from typing import Any, NamedTuple
 
@@ -24,13 +24,15 @@ def _anything(value: Any) -> bool:
 
 class Keyword(NamedTuple):
     """``holds(value)`` says whether a value is ``what`` it must be; ``in_place``: the subschemas below apply to the same value;
-    ``part(scalar)``: whether this may stand in it (for messages, see `fault_in`)."""
+    ``part(scalar)``: whether this may stand in it (for messages, see `fault_in`). ``surely``: values of just this class hold, and
+    need not be asked about."""
 
     holds: Callable[[Any], bool]
     what: str
     below: int = NOTHING
     in_place: bool = False
     part: Callable[[Any], bool] = _anything
+    surely: type | None = None
 
 
 def is_number(value: Any) -> bool:
@@ -114,11 +116,19 @@ def _is_size(value: Any) -> bool:
 
 
 def _is_names(value: Any) -> bool:
-    return isinstance(value, list) and all(map(is_text, value))
+    return isinstance(value, list) and _are_texts(value)
 
 
 def _is_named(value: Any) -> bool:
-    return isinstance(value, dict) and all(map(is_text, value))
+    return isinstance(value, dict) and _are_texts(value)
+
+
+def _are_texts(values: Iterable[Any]) -> bool:
+    """Whether all are strings that can be written in UTF-8."""
+    try:
+        return is_text("".join(values))
+    except TypeError:
+        return False
 
 
 def _is_type(value: Any) -> bool:
@@ -131,9 +141,9 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 _TYPES = frozenset(["null", "boolean", "integer", "number", "string", "array", "object"])
 _SIZE = Keyword(_is_size, "a whole number of at least 0")
 _NUMBER = Keyword(is_number, "a finite number of at most some 400 digits")
-_STRING = Keyword(lambda v: isinstance(v, str), "a string")
-_FLAG = Keyword(lambda v: isinstance(v, bool), "a boolean")
-_ONE = Keyword(lambda v: isinstance(v, (dict, bool)), "a subschema", SCHEMA)
+_STRING = Keyword(lambda v: isinstance(v, str), "a string", surely=str)
+_FLAG = Keyword(lambda v: isinstance(v, bool), "a boolean", surely=bool)
+_ONE = Keyword(lambda v: isinstance(v, (dict, bool)), "a subschema", SCHEMA, surely=dict)
 _LIST = Keyword(lambda v: isinstance(v, list) and len(v) > 0, "a non-empty array of subschemas", SCHEMAS)
 _OBJECT = Keyword(_is_named, "an object of subschemas under names without lone surrogates", NAMED)
 _VALUES = (
@@ -153,7 +163,7 @@ _KEYWORDS: tuple[tuple[str, int, int, Keyword], ...] = (  # names, first and las
     ("$anchor", 2019, 2020, _STRING),
     ("$dynamicAnchor", 2020, 2020, _STRING),
     ("$recursiveAnchor", 2019, 2019, _FLAG),
-    ("$ref", 4, 2020, Keyword(_STRING.holds, "a string", REFERENCE, True)),
+    ("$ref", 4, 2020, Keyword(_STRING.holds, "a string", REFERENCE, True, surely=str)),
     ("$dynamicRef", 2020, 2020, Keyword(_STRING.holds, "a string", DYNAMIC, True)),
     ("$recursiveRef", 2019, 2019, Keyword(lambda v: v == "#", "the string '#'", DYNAMIC, True)),
     ("type", 4, 2020, Keyword(_is_type, f"the name of a type, or an array of them ({', '.join(sorted(_TYPES))})", part=_is_type)),
@@ -162,7 +172,7 @@ _KEYWORDS: tuple[tuple[str, int, int, Keyword], ...] = (  # names, first and las
     ("allOf anyOf oneOf", 4, 2020, _in_place(_LIST)),
     ("not", 4, 2020, _in_place(_ONE)),
     ("if then else", 7, 2020, _in_place(_ONE)),
-    ("pattern", 4, 2020, Keyword(_STRING.holds, "a string", REGEX)),
+    ("pattern", 4, 2020, Keyword(_STRING.holds, "a string", REGEX, surely=str)),
     ("format", 4, 2020, _STRING),
     ("minLength maxLength minItems maxItems minProperties maxProperties", 4, 2020, _SIZE),
     ("minContains maxContains", 2019, 2020, _SIZE),

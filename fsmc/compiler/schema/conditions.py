@@ -18,6 +18,11 @@ def one_of_names(table: Formulas, names: Iterable[str]) -> int:
     >>> one_of_names(table, []) == FALSE, table.show(one_of_names(table, ["a"]))
     (True, "StrEnum(values=frozenset({'a'}))")
     """
+    if isinstance(names, list) and len(names) == 1:
+        known = table.of_name.get(names[0])
+        if known is None:
+            known = table.of_name[names[0]] = table.atom(StrEnum(frozenset(names)))
+        return known
     values = frozenset(names)
     return table.atom(StrEnum(values)) if values else FALSE
 

@@ -20,7 +20,6 @@ from fsmc.compiler.schema.json_text import escape_json
 from fsmc.compiler.schema.outcome_dfa import OutcomeDFA
 from fsmc.jit import kernel
 
-BLOCK = 32
 MAX_LENGTH_BITS = 1 << 26
 
 
@@ -179,6 +178,7 @@ class CountedString:
         self.lengths = None if maximum is None else lengths_of(self.dfa, self.whole, maximum)
         self.longest = longest_rests(self.dfa, self.whole) if maximum is None else None
         self.shortest: npt.NDArray[np.int64] | None = None
+        self._fits: dict[int, npt.NDArray[np.bool_]] = {}
         self.longest_short_rest = 0  # characters that bring any state to an end
         if self.lengths is not None and maximum is not None:
             reach = self.lengths.reach
@@ -214,6 +214,25 @@ class CountedString:
         target[:, 0] = 0
         rows: npt.NDArray[np.int32] = target[:, self.dfa.delta]
         return rows
+
+    def row(self, state: int, count: int, here: int, there: int) -> npt.NDArray[np.int32]:
+        """int32[n_classes]: the edges of one state at one count, as in `rows`."""
+        targets = self.dfa.delta[state]
+        whole = self.whole[targets]
+        fits = np.where(whole, self._known_fits(self.next_count(count))[targets], self._known_fits(count)[targets])
+        row: npt.NDArray[np.int32] = np.where(fits & (targets > 0), np.where(whole, there, here) + targets, 0).astype(
+            np.int32
+        )
+        return row
+
+    def _known_fits(self, count: int) -> npt.NDArray[np.bool_]:
+        """`fits`, remembered."""
+        known = self._fits.get(count)
+        if known is None:
+            if len(self._fits) > 64:
+                self._fits.clear()
+            known = self._fits[count] = self.fits(count)
+        return known
 
     def room(self, counts: Sequence[int]) -> npt.NDArray[np.int32]:
         """int32[n_counts, n_states]: from a state with a loop on single characters, how many of them may follow (see `Tables`).

@@ -310,8 +310,8 @@ class SchemaDocument:
                             f"the name {shown(name)} is {json_type(name)}, not a string", pointer_text(trail), ""
                         )
                     continue
-                holds, what, below, _, part = keyword
-                if not holds(inner):
+                holds, what, below, _, part, surely = keyword
+                if type(inner) is not surely and not holds(inner):
                     fault = fault_in(inner, part)
                     instead = (
                         ""

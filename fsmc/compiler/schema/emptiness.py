@@ -151,8 +151,8 @@ class Emptiness:
             elif type_ == NUMBER:
                 answer = number_satisfiable(formula, self.table)
             elif type_ == OBJECT:
-                known = True if self._holds_of_empty(formula) else self._by_required(formula)
-                answer = self.of_object(formula) if known is None else known
+                known = self._by_required(formula)
+                answer = (self._holds_of_empty(formula) or self.of_object(formula)) if known is None else known
             else:
                 assert type_ == ARRAY, "formulas of literals are constants"
                 answer = self._holds_of_no_items(formula) or self.of_array(formula)
@@ -184,14 +184,12 @@ class Emptiness:
         required: set[str] = set()
         of_name: dict[str, list[int]] = {}
         of_others: list[tuple[frozenset[str], int]] = []
-        for part in table.conjuncts(formula):
-            literal = table.literal(part)
-            members = table.payload(literal[0]) if literal else None
+        for _, _, members, sign in table.literals(formula):
             keys = table.literal(members.keys) if isinstance(members, All) else None
             names = table.payload(keys[0]) if keys else None
-            if literal is None or keys is None or not isinstance(members, All) or not isinstance(names, StrEnum):
+            if keys is None or not isinstance(names, StrEnum):
                 return None
-            if not literal[1]:
+            if not sign:
                 if members.value != FALSE or not keys[1] or len(names.values) > 1:
                     return None
                 required |= names.values

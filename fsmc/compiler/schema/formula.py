@@ -14,7 +14,7 @@ cost what one enumeration does.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any
 
 from fsmc.compiler.schema.atoms import Enumeration
@@ -40,6 +40,7 @@ class Formulas:
         self._n_made = 0
         self._nodes: list[tuple[int, Any]] = [(CONSTANT, False), (CONSTANT, True)]
         self._ids: dict[tuple[int, Any], int] = {node: i for i, node in enumerate(self._nodes)}
+        self.of_name: dict[str, int] = {}  # see `conditions.one_of_names`
         self._negation: dict[int, int] = {FALSE: TRUE, TRUE: FALSE}
         self._atoms: dict[int, frozenset[int]] = {FALSE: frozenset(), TRUE: frozenset()}
         self._enumerations: dict[int, tuple[type[Any], frozenset[Any], bool]] = {}  # literal → class, values, sign
@@ -215,6 +216,18 @@ class Formulas:
         if kind == NOT and self._nodes[data][0] == ATOM:
             return data, False
         return None
+
+    def literals(self, formula: int) -> Iterator[tuple[int, int, Any, bool]]:
+        """(part, atom, what the atom stands for, sign) of each part that has to hold; the atom is -1 where the part is no literal."""
+        nodes = self._nodes
+        for part in self.conjuncts(formula):
+            kind, data = nodes[part]
+            if kind == ATOM:
+                yield part, part, data, True
+            elif kind == NOT and nodes[data][0] == ATOM:
+                yield part, data, nodes[data][1], False
+            else:
+                yield part, -1, None, True
 
     def show(self, formula: int) -> str:
         """Readable text, for messages and dumps."""

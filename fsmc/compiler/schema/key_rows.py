@@ -88,17 +88,14 @@ class KeyRows:
         self._newest = np.full(n_nodes, -1, np.int32)  # per node: the last entry made for it
         self._entries = np.empty((2 * n_nodes, 4), np.int32)
         self._n_entries = 0
-        self._roots: dict[bytes, int] = {}
+        self._n_roots = 0
         self._allowed = np.empty((4, len(exits)), np.bool_)
 
     def root(self, allowed: npt.NDArray[np.bool_]) -> int:
         """The state before the first byte, when the names with ``allowed`` (bool[names]) may come."""
-        key = allowed.tobytes()
-        known = self._roots.get(key)
-        if known is not None:
-            return known
         rsm, trie, n_nodes = self.rsm, self.trie, len(self.trie.byte)
-        number = len(self._roots)
+        number = self._n_roots
+        self._n_roots += 1
         self._allowed = _with_room(self._allowed, number + 1)
         self._entries = _with_room(self._entries, self._n_entries + n_nodes)
         self._allowed[number] = allowed
@@ -112,7 +109,6 @@ class KeyRows:
         if n_new:
             rsm.reserve(n_new, Like(first, like[:n_new]))
             rsm.set_rows(first, self._map, codes[:n_new])
-        self._roots[key] = state
         return int(state)
 
 

@@ -117,7 +117,7 @@ class KeyTrie:
         """Which names a mask of classes allows (bool[names]), in the order of their texts."""
         n = self.keys.n_names
         packed = np.frombuffer((allowed & ((1 << n) - 1)).to_bytes(n // 8 + 1, "little"), np.uint8)
-        return np.unpackbits(packed, bitorder="little")[self.classes].astype(np.bool_)
+        return np.unpackbits(packed, bitorder="little")[self.classes].view(np.bool_)
 
     def undeclared(self, others: int) -> UndeclaredKeys:
         """The machine of undeclared keys of these classes."""

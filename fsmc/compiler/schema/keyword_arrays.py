@@ -24,7 +24,7 @@ def items(k: Keywords, node: int, value: Any, type_: str) -> int:
     if isinstance(value, list):
         return _positional(k, node, "items", len(value))
     start = len(k.document.keyword(node, "prefixItems", ()))
-    return every_item(k.formulas, start, None, k.schema(k.document.child(node, "items")))
+    return every_item(k.formulas, start, None, k.below(node, "items"))
 
 
 def additional_items(k: Keywords, node: int, value: Any, type_: str) -> int:
@@ -32,7 +32,7 @@ def additional_items(k: Keywords, node: int, value: Any, type_: str) -> int:
     listed = k.document.keyword(node, "items")
     if not isinstance(listed, list):
         return TRUE
-    return every_item(k.formulas, len(listed), None, k.schema(k.document.child(node, "additionalItems")))
+    return every_item(k.formulas, len(listed), None, k.below(node, "additionalItems"))
 
 
 def _positional(k: Keywords, node: int, keyword: str, n: int) -> int:
@@ -53,7 +53,7 @@ def max_items(k: Keywords, node: int, value: Number, type_: str) -> int:
 def contains(k: Keywords, node: int, value: Any, type_: str) -> int:
     """``contains``, with ``minContains`` and ``maxContains`` beside it (since 2019-09)."""
     table, keyword = k.formulas, k.document.keyword
-    wanted = k.schema(k.document.child(node, "contains"))
+    wanted = k.below(node, "contains")
     enough = count_items(table, wanted, int(keyword(node, "minContains", 1)))
     most = keyword(node, "maxContains")
     if most is None:

@@ -16,18 +16,16 @@ if TYPE_CHECKING:
 
 def properties(k: Keywords, node: int, value: dict[str, Any], type_: str) -> int:
     """``properties``: of each name, that a member of that name satisfies its subschema, if there is one."""
-    table, child = k.formulas, k.document.child
+    table = k.formulas
     return table.conj(
-        every_member(table, one_of_names(table, [name]), k.schema(child(node, "properties", name))) for name in value
+        every_member(table, one_of_names(table, [name]), k.below(node, "properties", name)) for name in value
     )
 
 
 def pattern_properties(k: Keywords, node: int, value: dict[str, Any], type_: str) -> int:
     """``patternProperties``."""
-    table, child = k.formulas, k.document.child
-    return table.conj(
-        every_member(table, table.atom(Pattern(p)), k.schema(child(node, "patternProperties", p))) for p in value
-    )
+    table = k.formulas
+    return table.conj(every_member(table, table.atom(Pattern(p)), k.below(node, "patternProperties", p)) for p in value)
 
 
 def additional_properties(k: Keywords, node: int, value: Any, type_: str) -> int:
@@ -35,7 +33,7 @@ def additional_properties(k: Keywords, node: int, value: Any, type_: str) -> int
     table, keyword = k.formulas, k.document.keyword
     patterns = [table.atom(Pattern(p)) for p in keyword(node, "patternProperties", ())]
     named = table.disj([one_of_names(table, keyword(node, "properties", ())), *patterns])
-    return every_member(table, table.negate(named), k.schema(k.document.child(node, "additionalProperties")))
+    return every_member(table, table.negate(named), k.below(node, "additionalProperties"))
 
 
 def property_names(k: Keywords, node: int, value: Any, type_: str) -> int:

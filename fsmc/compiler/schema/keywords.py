@@ -82,16 +82,29 @@ class Keywords:
     def schema(self, node: int) -> int:
         """The formula over values "valid under this subschema"."""
         value = self.document.value(node)
+        known = self._plain(value)
+        if known is None:
+            known = self.formulas.atom(Schema(node))
+            if self.asks_for_type_only(node):
+                self._of_type[value["type"] if isinstance(value["type"], str) else str(value["type"])] = known
+        return known
+
+    def below(self, node: int, *path: str | int) -> int:
+        """`schema` of the subschema at ``path`` below a node."""
+        value = self.document.value(node)
+        for step in path:
+            value = value[step]
+        known = self._plain(value)
+        return self.schema(self.document.child(node, *path)) if known is None else known
+
+    def _plain(self, value: Any) -> int | None:
+        """The formula of a subschema that is a constant or, like most, asks for a type that has been asked for before."""
         if isinstance(value, bool):
             return TRUE if value else FALSE
-        if not value:
-            return TRUE
-        if self.asks_for_type_only(node):  # the same as others: most members of most objects are of a mere type
-            name = value.get("type")
-            if name is None:
-                return TRUE
-            node = self._of_type.setdefault(name if isinstance(name, str) else str(name), node)
-        return self.formulas.atom(Schema(node))
+        if not value.keys().isdisjoint(_ASKING):
+            return None
+        name = value.get("type")
+        return TRUE if name is None else self._of_type.get(name if isinstance(name, str) else str(name))
 
     def const(self, value: Any) -> int:
         """The formula over values "equal to this JSON value"."""

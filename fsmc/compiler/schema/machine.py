@@ -30,6 +30,7 @@ from fsmc.compiler.schema.key_trie import KeyNode
 from fsmc.compiler.schema.keywords import Keywords
 from fsmc.compiler.schema.left_out import WithoutTexts
 from fsmc.compiler.schema.member_order import MemberOrder
+from fsmc.compiler.schema.object_state import ObjectState
 from fsmc.compiler.schema.objects import ObjectShape
 from fsmc.compiler.schema.outcomes import Outcomes, Reading, Truth, read, what_to_watch
 from fsmc.compiler.schema.positions import (
@@ -42,7 +43,6 @@ from fsmc.compiler.schema.positions import (
     End,
     Fixed,
     ObjectStart,
-    ObjectState,
     Position,
     Return,
     Root,
@@ -150,7 +150,7 @@ class SchemaMachine:
             self._scalars.build_key(state, position)
             return
         if isinstance(position, CountedBlock):
-            position.build()
+            position.build(state)
             return
         self._build(state, position)
 

@@ -75,14 +75,13 @@ class ObjectShape(Shape):
 
         static = [TRUE] * self.keys.n_classes
         residual, required = [], 0
-        for part in table.conjuncts(must):
-            literal = table.literal(part)
-            payload = payloads[literal[0]] if literal else None
-            if literal and literal[1] and isinstance(payload, All):
+        for part, atom, payload, sign in table.literals(must):
+            if sign and isinstance(payload, All):
                 for c in self.keys.mask_of.classes(payload.keys):
-                    static[c] = table.conj((static[c], payload.value))
-            elif literal and not literal[1] and isinstance(payload, All) and self._is_required(literal[0], payload):
-                required |= self.mask(literal[0])
+                    known, value = static[c], payload.value
+                    static[c] = value if known == TRUE else table.conj((known, value))
+            elif isinstance(payload, All) and self._is_required(atom, payload):
+                required |= self.mask(atom)
             else:
                 residual.append(part)
         self.static = tuple(static)
@@ -92,7 +91,7 @@ class ObjectShape(Shape):
         self.watches = tuple(map(exclusive.rewritten, watches))
         self.tracks = self._duplicates_matter()
         self.known_live: int | None = None
-        self.states: dict[Hashable, Any] = {}  # see `positions.ObjectState`
+        self.states: dict[Hashable, Any] = {}  # see `ObjectState`
         self._normal: dict[tuple[int, Hashable], int] = {}
         self._derived: dict[tuple[int, int, int], int] = {}
         self._asked: dict[tuple[int, Hashable, int], int] = {}

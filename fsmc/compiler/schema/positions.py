@@ -26,13 +26,12 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from fsmc.compiler.schema.arrays import ArrayShape
-from fsmc.compiler.schema.formula import TRUE
-from fsmc.compiler.schema.objects import ObjectShape
+from fsmc.compiler.schema.object_state import ObjectState
 from fsmc.compiler.schema.outcomes import Truth
 
 if TYPE_CHECKING:
@@ -160,82 +159,6 @@ class Closing(Position):
 
 
 # ── objects ──────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-@dataclass(slots=True, eq=False)
-class ObjectState:
-    """What an object has to remember: its shape, residual, what is watched, the place in the order, its depth. There is one
-    of each (`of`), so that they are compared and looked up as fast as can be; never changed but for what is kept in it.
-
-    ``seen``: the undeclared keys written, where the shape tracks them. ``pending``: another one was written, which is not
-    known here; see `LazyRSM` on recorded frames.
-    """
-
-    shape: ObjectShape
-    residual: int
-    watches: tuple[int, ...]
-    place: int
-    depth: int
-    seen: frozenset[str]
-    pending: bool
-    may_end: bool
-    """Whether ``}`` may stand here."""
-    key_code: int | None = 0
-    """What `SchemaMachine.key_code` found; 0: not asked yet."""
-    _derivatives: dict[int, tuple[int, ...]] = field(default_factory=dict)
-
-    @classmethod
-    def of(
-        cls,
-        shape: ObjectShape,
-        residual: int,
-        watches: tuple[int, ...],
-        place: int,
-        depth: int,
-        seen: frozenset[str] = frozenset(),
-        pending: bool = False,
-    ) -> ObjectState:
-        """The one state with these properties."""
-        key = (residual, watches, place, depth, seen, pending)
-        known: ObjectState | None = shape.states.get(key)
-        if known is None:
-            may_end = not shape.missing(place) and shape.closed(residual)
-            known = shape.states[key] = cls(shape, residual, watches, place, depth, seen, pending, may_end)
-        return known
-
-    @property
-    def outcome(self) -> Truth:
-        """The truth of what is watched if the object ends here."""
-        return tuple(map(self.shape.closed, self.watches))
-
-    def with_key(self, seen: frozenset[str], pending: bool) -> ObjectState:
-        """The state once an undeclared key is pending, or known."""
-        return ObjectState.of(self.shape, self.residual, self.watches, self.place, self.depth, seen, pending)
-
-    def derivatives(self, c: int) -> tuple[int, ...]:
-        """Of the residual and of what is watched, in terms of the value of a member of class ``c`` and of the rest."""
-        if self.residual == TRUE and not self.watches:
-            return (TRUE,)
-        known = self._derivatives.get(c)
-        if known is None:
-            shape, place = self.shape, self.place
-            after = shape.after(place, c)
-            known = self._derivatives[c] = tuple(
-                [shape.normal(shape.derivative(f, place, c), after) for f in (self.residual, *self.watches)]
-            )
-        return known
-
-    def after_member(self, c: int, watched: tuple[int, ...], truth: Truth) -> ObjectState | None:
-        """The state after a member of class ``c``, of whose value ``truth`` holds of ``watched``; None if it cannot go on."""
-        shape, place = self.shape, self.shape.after(self.place, c)
-        residual, *watches = self.derivatives(c)
-        if watched:
-            known = dict(zip(watched, truth, strict=True))
-            residual, *watches = (shape.after_value(d, known, place) for d in (residual, *watches))
-        residual = shape.reduced(residual, place)
-        if residual != TRUE and not shape.feasible(residual, place):
-            return None
-        return ObjectState.of(shape, residual, tuple(watches), place, self.depth, self.seen, self.pending)
 
 
 @dataclass(frozen=True, slots=True)

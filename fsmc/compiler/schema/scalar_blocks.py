@@ -19,7 +19,7 @@ from fsmc.compiler.automata.lazy_rsm import LazyRSM
 from fsmc.compiler.automata.recursion import Alike
 from fsmc.compiler.automata.tables import FOREVER
 from fsmc.compiler.schema.atoms import FALSE_LITERAL, NULL, NUMBER, STRING, TRUE_LITERAL, Format, Integer
-from fsmc.compiler.schema.counted import BLOCK, CountedString
+from fsmc.compiler.schema.counted import CountedString
 from fsmc.compiler.schema.formula import TRUE, Formulas
 from fsmc.compiler.schema.json_text import escape_json, json_spelling
 from fsmc.compiler.schema.key_rows import MAX_NODES, KeyRows
@@ -46,6 +46,9 @@ MAX_LENGTH_AT_ONCE = 2_000
 
 _NOTHING = bytes(256), [0]
 """The row of a state from which nothing leads on."""
+
+ENTRIES_AT_ONCE = 1 << 14
+"""Edges of a counted string that are made together, for one count at least."""
 
 MIN_ROOM = 12
 """Nearer to the bound than so many bytes, a counted string's mask is walked on its own: it is small."""
@@ -276,14 +279,14 @@ class ScalarBlocks:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CountedBlock(Alike):
-    """The key of the states of a counted string for `counted.BLOCK` counts from ``first`` on; they are built together."""
+    """The key of the states of a counted string for some counts from ``first`` on."""
 
     string: CountedBlocks
     first: int
 
-    def build(self) -> None:
-        """Make the rows."""
-        self.string.build(self.first)
+    def build(self, state: int) -> None:
+        """Make the row of a state, and mostly of all."""
+        self.string.build(self.first, state)
 
     def like(self, state: int) -> tuple[int, int]:
         """See `Alike`."""
@@ -304,6 +307,7 @@ class CountedBlocks:
         self._exits = np.array([*exits, 0], np.int32)  # [-1]: of a state in which the text may not end
         self._loops = np.where(counted.whole, loop_groups(counted.dfa.delta, counted.dfa.byte_class), 0)
         self._blocks: dict[int, int] = {}
+        self._n_counts = max(1, min(32, ENTRIES_AT_ONCE // counted.dfa.delta.size))  # in a block
 
     @property
     def start(self) -> int:
@@ -313,9 +317,10 @@ class CountedBlocks:
     def _offset(self, count: int) -> int:
         """What to add to a state of the uncounted machine, after ``count`` characters."""
         n = self.counted.dfa.n_states
-        block, place = divmod(count, BLOCK)
+        block, place = divmod(count, self._n_counts)
         if block not in self._blocks:
-            self._blocks[block] = self.rsm.reserve(BLOCK * n, CountedBlock(self, block * BLOCK))
+            key = CountedBlock(self, block * self._n_counts)
+            self._blocks[block] = self.rsm.reserve(self._n_counts * n, key)
         return self._blocks[block] + place * n
 
     def like(self, first: int, state: int) -> tuple[int, int]:
@@ -334,11 +339,22 @@ class CountedBlocks:
             self._uncounted = self.rsm.add_block(self._byte_class, delta, np.full(len(delta), -1, np.int32), self._name)
         return self._uncounted + q, room
 
-    def build(self, first: int) -> None:
-        """Make the rows for the counts from ``first`` on."""
+    def build(self, first: int, state: int) -> None:
+        """Make the rows for the counts from ``first`` on; only that of ``state`` where there would be many for one count."""
         counted, dfa = self.counted, self.counted.dfa
-        counts = range(first, first + BLOCK)
-        here = self._offset(first) + dfa.n_states * np.arange(BLOCK)
+        n_counts = self._n_counts
+        if dfa.delta.size > ENTRIES_AT_ONCE:
+            start = self._offset(first)
+            row = counted.row(state - start, first, start, self._offset(counted.next_count(first)))
+            outcome = dfa.outcome[state - start] if counted.may_end(first) else -1
+            quote = self._exits[outcome] if outcome >= 0 else row[dfa.byte_class[ord('"')]]
+            room = counted.room([first])[0, state - start]
+            self.rsm.set_rows(
+                state, self._map, np.append(row, quote)[None], loops=self._loops[state - start], room=room
+            )
+            return
+        counts = range(first, first + n_counts)
+        here = self._offset(first) + dfa.n_states * np.arange(n_counts)
         there = np.array([self._offset(counted.next_count(count)) for count in counts])
         edges = counted.rows(counts, here, there)
         rows = np.concatenate((edges, edges[:, :, dfa.byte_class[ord('"')], None]), axis=2)
@@ -346,9 +362,9 @@ class CountedBlocks:
         may_end = np.array([counted.may_end(count) for count in counts])
         quote = rows[:, :, -1]
         quote[np.ix_(may_end, ends)] = self._exits[dfa.outcome[ends]]
-        codes, room = rows.reshape(BLOCK * dfa.n_states, -1), counted.room(counts).reshape(-1)
-        loops = np.tile(self._loops, BLOCK)
-        self.rsm.set_rows(self._blocks[first // BLOCK], self._map, codes, loops=loops, room=room)
+        codes, room = rows.reshape(n_counts * dfa.n_states, -1), counted.room(counts).reshape(-1)
+        loops = np.tile(self._loops, n_counts)
+        self.rsm.set_rows(self._blocks[first // n_counts], self._map, codes, loops=loops, room=room)
 
 
 @lru_cache(maxsize=16)

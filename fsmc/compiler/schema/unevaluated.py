@@ -60,7 +60,7 @@ def _in_place(k: Keywords, node: int, type_: str) -> Iterator[tuple[int, int]]:
 def unevaluated_properties(k: Keywords, node: int, value: Any, type_: str) -> int:
     """``unevaluatedProperties``. Raises LimitExceeded for more than ``MAX_KEY_CELLS`` sets of keys."""
     table = k.formulas
-    wanted = k.schema(k.document.child(node, "unevaluatedProperties"))
+    wanted = k.below(node, "unevaluatedProperties")
     if wanted == TRUE:
         return TRUE
     by_condition: dict[int, int] = {}
@@ -111,7 +111,7 @@ def _simplified(table: Formulas, keys: int) -> int:
 def unevaluated_items(k: Keywords, node: int, value: Any, type_: str) -> int:
     """``unevaluatedItems``. Raises LimitExceeded for more than ``MAX_CONDITIONS`` conditions."""
     table = k.formulas
-    wanted = k.schema(k.document.child(node, "unevaluatedItems"))
+    wanted = k.below(node, "unevaluatedItems")
     if wanted == TRUE:
         return TRUE
     found = [e for e in _evaluated_items(k, node, TRUE, own=True) if e[0] != FALSE]
@@ -150,6 +150,6 @@ def _evaluated_items(k: Keywords, node: int, condition: int, own: bool) -> Itera
         yield condition, None, FALSE
     # in 2019-09 contains evaluates nothing
     if keyword(node, "contains") is not None and k.document.draft(node) >= 2020:
-        yield condition, 0, k.schema(k.document.child(node, "contains"))
+        yield condition, 0, k.below(node, "contains")
     for inner, applied in _in_place(k, node, ARRAY):
         yield from _evaluated_items(k, applied, k.formulas.conj([condition, inner]), own=False)

@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from fsmc.compiler.automata.tables import CALL, RECORDED
 from fsmc.compiler.schema.machine import SchemaMachine
-from fsmc.compiler.schema.positions import AfterKey, ObjectState
+from fsmc.compiler.schema.object_state import ObjectState
+from fsmc.compiler.schema.positions import AfterKey
 
 _LETTERS, _DIGITS = b"abcdefghijklmnopqrstuvwxyz", b"0123456789"
 NATURAL = bytes([*_LETTERS, *_DIGITS, *(byte for byte in range(256) if byte not in _LETTERS + _DIGITS)])

@@ -69,7 +69,6 @@ class LazyMasks:
         self.machine, self.trie = machine, trie
         self.stacks = ReturnStacks() if stacks is None else stacks
         self.max_cache_bytes = max_cache_bytes
-        self._nothing = np.zeros(len(trie.all_tokens), np.int32)
         self.asked: dict[tuple[int, int], Row] = {}  # every (state, stack) that was asked for, as long as there is room
         self._rows: dict[
             tuple[int, int, tuple[int, ...]], Row
@@ -131,7 +130,7 @@ class LazyMasks:
         return row
 
     def _size(self, row: Row) -> int:
-        own_base = row.base is not self._nothing and row.base is not self.trie.all_tokens and not len(row.ids)
+        own_base = row.base is not self.trie.no_tokens and row.base is not self.trie.all_tokens and not len(row.ids)
         return row.ids.nbytes + (row.base.nbytes if own_base else 0) + _ENTRY_BYTES
 
     def _forget(self) -> None:
@@ -168,7 +167,7 @@ class LazyMasks:
         """The base and the ids to flip of ranges."""
         trie = self.trie
         if 2 * n_tokens <= trie.n_tokens:
-            return self._nothing, ids_in(scratch.ranges, n_ranges, trie, n_tokens)
+            return self.trie.no_tokens, ids_in(scratch.ranges, n_ranges, trie, n_tokens)
         return trie.all_tokens, ids_in(scratch.ranges, n_ranges, trie, trie.n_tokens - n_tokens, gaps=True)
 
     # ── blocks ───────────────────────────────────────────────────────────────────────────────────────────────────────

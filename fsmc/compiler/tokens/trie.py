@@ -34,7 +34,7 @@ class TokenTrie:
     rounds: int32[n_levels], ascending from 0 to ``height``; level: uint8[N]: ``rounds[level[p]]`` is at least the number
     of bytes that can still follow node ``p``. all_tokens: int32[ceil(vocab_size / 32)], the tokens of the trie as a mask row.
     addresses: `addresses_of` byte, depth, end, token_start, groups, level and rounds. tops: int32[k, 3], the first nodes as
-    `walk_configuration` takes them: rows (node, -1, byte).
+    `walk_configuration` takes them: rows (node, -1, byte). no_tokens: a mask row that allows nothing.
     """
 
     byte: npt.NDArray[np.uint8]
@@ -50,6 +50,7 @@ class TokenTrie:
     vocab_size: int
     addresses: npt.NDArray[np.int64] = field(init=False, repr=False)
     tops: npt.NDArray[np.int32] = field(init=False, repr=False)
+    no_tokens: npt.NDArray[np.int32] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         for each in fields(self):
@@ -61,6 +62,8 @@ class TokenTrie:
         top = self.first[self.first >= 0]
         object.__setattr__(self, "tops", np.stack((top, np.full_like(top, -1), self.byte[top]), axis=1, dtype=np.int32))
         self.tops.setflags(write=False)
+        object.__setattr__(self, "no_tokens", np.zeros_like(self.all_tokens))
+        self.no_tokens.setflags(write=False)
 
     @property
     def n_nodes(self) -> int:

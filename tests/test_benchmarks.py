@@ -1,0 +1,164 @@
+"""The benchmarks run, on tiny inputs, and print and record what they should. No times are asserted."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+BENCHMARKS = Path(__file__).resolve().parent.parent / "benchmarks"
+SCHEMA = {
+    "type": "object",
+    "properties": {"name": {"type": "string"}},
+    "required": ["name"],
+    "additionalProperties": False,
+}
+ROWS = [
+    {
+        "id": "person",
+        "schema": SCHEMA,
+        "tests": [{"data": {"name": "a name that is long"}, "valid": True}, {"data": {"name": 1}, "valid": False}],
+    },
+    {
+        "id": "words",
+        "schema": {"type": "array", "items": {"type": "string"}},
+        "tests": [{"data": ["one word", "another word"], "valid": True}, {"data": [0], "valid": False}],
+    },
+    {"id": "broken", "schema": {"type": "no such type"}, "tests": [{"data": 1, "valid": True}]},
+]
+PEERS = {
+    "llguidance": "llguidance",
+    "xgrammar": "xgrammar",
+    "xgrammar-strict": "xgrammar",
+    "outlines-core": "outlines_core",
+}
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tmp_path_factory) -> Path:
+    """A byte-level tokenizer of single bytes and an end token."""
+    tokenizers = pytest.importorskip("tokenizers")
+    letters = sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())
+    built = tokenizers.Tokenizer(tokenizers.models.BPE({letter: i for i, letter in enumerate(letters)}, []))
+    built.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    built.decoder = tokenizers.decoders.ByteLevel()
+    built.add_special_tokens(["</s>"])
+    path = tmp_path_factory.mktemp("tokenizer") / "tokenizer.json"
+    built.save(str(path))
+    path.with_name("tokenizer_config.json").write_text(json.dumps({"eos_token": "</s>"}))
+    return path
+
+
+@pytest.fixture(scope="module")
+def schemas(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("schemas") / "schemas.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    return path
+
+
+def run(script: str, *arguments: object, **environment: str) -> str:
+    command = [sys.executable, str(BENCHMARKS / script), *map(str, arguments)]
+    done = subprocess.run(command, env={**os.environ, **environment}, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def record(folder: Path) -> dict:
+    (path,) = folder.glob("*.json")
+    return json.loads(path.read_text())
+
+
+@pytest.mark.parametrize("engine", ["fsmc", "fsmc-any", *PEERS])
+def test_maskbench(engine: str, tokenizer: Path, schemas: Path, tmp_path: Path) -> None:
+    if engine in PEERS:
+        pytest.importorskip(PEERS[engine], reason=f"{engine} is not installed (pip install '.[bench]')")
+    shown = run(
+        "maskbench.py", schemas, "--tokenizer", tokenizer, "--engines", engine, "--failures", "--record", tmp_path
+    )
+    report = record(tmp_path)
+    figures = report["engines"][engine]
+    assert report["schemas"] == 3 and figures["invalid accepted"] == figures["crashes"] == figures["timeouts"] == 0
+    if engine.startswith("fsmc"):
+        assert figures["passed"] == 2 and figures["compile errors"] == 1
+        assert figures["masks"] > 40 and figures["TTFM"]["p50"] > 0 and figures["TBM"]["max"] > 0
+        assert f"{engine} broken" in shown
+    assert "TTFM p50" in shown and "invalid accepted" in shown
+
+
+def test_a_crash_and_a_hang_cost_one_schema_each(tokenizer: Path, schemas: Path, tmp_path: Path) -> None:
+    """The process is started anew after it."""
+    script = tmp_path / "breaking.py"
+    script.write_text(
+        "import os, sys, time\n"
+        f"sys.path.insert(0, {str(BENCHMARKS)!r})\n"
+        "import engines, maskbench\n"
+        "class Breaking(engines.Fsmc):\n"
+        "    def compile(self, schema):\n"
+        "        if 'properties' in schema: os._exit(3)\n"
+        "        if schema == {'type': 'no such type'}: time.sleep(60)\n"
+        "        return super().compile(schema)\n"
+        "engines.ENGINES['fsmc'] = ('fsmc', 'fsmc', Breaking)\n"
+        "maskbench.__file__ = __file__\n"
+        "maskbench.main()\n"
+    )
+    run(str(script), schemas, "--tokenizer", tokenizer, "--engines", "fsmc", "--limit", 1, "--record", tmp_path)
+    figures = record(tmp_path)["engines"]["fsmc"]
+    assert (figures["crashes"], figures["timeouts"], figures["passed"]) == (1, 1, 1)
+
+
+def test_missing_schemas_are_said(tokenizer: Path, tmp_path: Path) -> None:
+    command = [
+        sys.executable,
+        str(BENCHMARKS / "maskbench.py"),
+        str(tmp_path / "none.jsonl"),
+        "--tokenizer",
+        str(tokenizer),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 1 and "no schemas at" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_batch(tokenizer: Path, schemas: Path, tmp_path: Path) -> None:
+    options = ["--rows", "1,3", "--schemas", 2, "--steps", 2, "--rounds", 2, "--engines", "fsmc,llguidance,xgrammar"]
+    shown = run("batch.py", tokenizer, "--data", schemas, *options, "--record", tmp_path)
+    report = record(tmp_path)
+    assert [batch["rows"] for batch in report["batches"]] == [1, 3] and report["schemas"] == 2
+    assert all(batch["microseconds"]["fsmc"]["warm"] > 0 for batch in report["batches"])
+    assert "fsmc, one by one" in shown
+
+
+@pytest.mark.parametrize("order", ["schema", "any"])
+def test_memory(order: str, tokenizer: Path, schemas: Path, tmp_path: Path) -> None:
+    shown = run("memory.py", schemas, "--tokenizer", tokenizer, "--order", order, "--record", tmp_path)
+    report = record(tmp_path)
+    assert report["compiled"] == 2 and report["grammar bytes"]["p50"] > 0
+    assert "p50 < 200 KiB" in shown
+
+
+def test_gpu_script_in_the_interpreter(tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="torch is not installed")
+    pytest.importorskip("triton", reason="triton is not installed")
+    script = BENCHMARKS / "gpu/run.sh"
+    environment = {**os.environ, "TRITON_INTERPRET": "1", "OUT": str(tmp_path), "PYTHON": sys.executable}
+    done = subprocess.run(
+        ["bash", str(script), "--small"], env=environment, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    report = record(tmp_path)
+    assert report["checked"] == 80 and report["wrong"] == [] and len(report["timed"]) == 20
+    assert "of copy" in (tmp_path / "table.txt").read_text()
+
+
+def test_the_mask_kernels_need_nothing_but_numpy_and_numba() -> None:
+    """The GPU script runs where the other dependencies are not installed."""
+    script = (
+        "import sys\n"
+        "for name in ('diskcache', 'interegular', 'rich', 'typer', 'referencing', 'platformdirs', 'safetensors', "
+        "'tokenizers', 'jsonschema_specifications'): sys.modules[name] = None\n"
+        "import fsmc.runtime.bitmask\n"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
