@@ -22,7 +22,7 @@ from fsmc.compiler.schema.conditions import merge_enumerations
 from fsmc.compiler.schema.formula import FALSE, OR, TRUE, Formulas
 from fsmc.compiler.schema.keywords import Keywords
 from fsmc.compiler.schema.numbers import number_holds
-from fsmc.compiler.schema.string_machines import string_holds
+from fsmc.compiler.schema.string_machines import atom_texts, string_holds
 from fsmc.compiler.schema.values import canonical
 
 Domain = frozenset[str]
@@ -78,6 +78,12 @@ def _strings(formula: int, table: Formulas) -> set[str] | None:
     if table.kind(formula) == OR:
         return _union(_strings(part, table) for part in table.arguments(formula))
     included, rest = merge_enumerations(table, formula)
+    for part in table.conjuncts(rest):
+        literal = table.literal(part)
+        payload = table.payload(literal[0]) if literal and literal[1] else None
+        texts = atom_texts(payload)
+        if texts is not None:
+            included = texts if included is None else included & texts
     doubtful = any(isinstance(table.payload(atom), (Doubtful, Format)) for atom in table.atoms(rest))
     if included is None or doubtful:
         return None

@@ -9,7 +9,6 @@ all that the machine has to remember. What arrays have in common with this stand
 
 from __future__ import annotations
 
-import bisect
 from collections.abc import Hashable, Sequence
 from typing import Any
 
@@ -20,6 +19,7 @@ from fsmc.compiler.schema.emptiness import Emptiness
 from fsmc.compiler.schema.exclusive import Exclusive
 from fsmc.compiler.schema.formula import AND, ATOM, FALSE, OR, TRUE, Formulas
 from fsmc.compiler.schema.key_space import KeySpace, enumerated_names, key_space
+from fsmc.compiler.schema.next_keys import NextKeys
 from fsmc.compiler.schema.object_facts import ObjectFacts, possible
 from fsmc.compiler.schema.residual import Member, Shape
 
@@ -68,8 +68,8 @@ class ObjectShape(Shape):
         names = (*listed, *sorted(set(enumerated_names(key_sets, table)) - listed.keys()))
         self.keys: KeySpace = key_space(names, key_sets, table)
         self.declared_mask = (1 << self.keys.n_names) - 1
-        self._counts = 1 << self.keys.n_classes  # in `touched`: members are counted; the value being written is judged
-        self._this = self._counts << 1
+        self.counts = 1 << self.keys.n_classes  # in `touched`: members are counted; the value being written is judged
+        self._this = self.counts << 1
         self._mask: dict[int, int] = {}
         self._touched: dict[int, int] = {}
 
@@ -97,7 +97,7 @@ class ObjectShape(Shape):
         self._normal: dict[tuple[int, Hashable], int] = {}
         self._derived: dict[tuple[int, int, int], int] = {}
         self._asked: dict[tuple[int, Hashable, int], int] = {}
-        self._allowed: dict[tuple[int, int], int] = {}
+        self._next_keys = NextKeys(self)
 
     def mask(self, atom: int) -> int:
         """The classes of keys that an `All` atom speaks of."""
@@ -117,7 +117,7 @@ class ObjectShape(Shape):
         if known is None:
             if self.table.kind(formula) == ATOM:
                 payload = self.table.payload(formula)
-                counts = self._this if isinstance(payload, Member) else self._counts
+                counts = self._this if isinstance(payload, Member) else self.counts
                 known = self.keys.mask_of[payload.keys] if isinstance(payload, All) else counts
             else:
                 known = 0
@@ -154,7 +154,7 @@ class ObjectShape(Shape):
             return speaks_of_others(formula)
 
         def speaks_of_others(formula: int) -> bool:
-            return bool(self.touched(formula) & (others | self._counts))
+            return bool(self.touched(formula) & (others | self.counts))
 
         return any(map(speaks_of_others, self.watches)) or negative(self.residual)
 
@@ -196,7 +196,7 @@ class ObjectShape(Shape):
     def context(self, component: int, place: int) -> Hashable:
         """See `Shape`: which of the classes that it speaks of can still come; where members are counted, all is of interest."""
         touched = self.touched(component)
-        return place if touched & self._counts else ~(self.available(place) & touched)
+        return place if touched & self.counts else ~(self.available(place) & touched)
 
     def normal(self, formula: int, place: int) -> int:
         """The formula at this place, without atoms that the place already decides."""
@@ -243,7 +243,9 @@ class ObjectShape(Shape):
     def easier(self, component: int, place: int) -> int:
         """See `Shape`: no more members come than have to, of those that can be told apart from the others."""
         touched = self.touched(component)
-        if touched & self._counts:
+        if touched & self.counts:
+            if touched & self._this:
+                return component
             return TRUE if not self.missing(place) and self.closed(component) else component
         available = self.available(place)
         masks = {
@@ -251,7 +253,7 @@ class ObjectShape(Shape):
             for atom in self.table.atoms(component)
             if self.touched(atom) != self._this
         }
-        absent, before = touched & ~(self.missing(place) | self._wanted(component, place) | self._this), -1
+        absent, before = touched & ~(self.missing(place) | self.wanted(component, place) | self._this), -1
         while absent != before:
             before = absent
             for mask in masks.values():
@@ -259,7 +261,7 @@ class ObjectShape(Shape):
                     absent &= ~mask
         return self.table.substitute(component, lambda atom: TRUE if not masks.get(atom, ~absent) & ~absent else atom)
 
-    def _wanted(self, residual: int, place: int) -> int:
+    def wanted(self, residual: int, place: int) -> int:
         """The names that have to come because one of the parts that have to hold says so."""
         wanted = 0
         for part in self.table.conjuncts(residual):
@@ -278,7 +280,7 @@ class ObjectShape(Shape):
         known = self._components.get(formula)
         if known is None:
             parts = self.table.conjuncts(formula)
-            counted = self.touched(formula) & self._counts
+            counted = self.touched(formula) & self.counts
             owner: dict[int, int] = {}  # class → a part that speaks of it
             leader = list(range(len(parts)))
 
@@ -310,7 +312,7 @@ class ObjectShape(Shape):
     def derivative(self, formula: int, place: int, c: int) -> int:
         """The formula before a member of class ``c``, in terms of that member's value and of the rest."""
         touched = self.touched(formula)
-        if not touched & (1 << c | self._counts):
+        if not touched & (1 << c | self.counts):
             return formula
         rest = self.available(self.after(place, c))
         key = (formula, rest & touched, c)
@@ -341,8 +343,7 @@ class ObjectShape(Shape):
         static = self.static[c]
         if residual == FALSE or not self.emptiness.satisfiable(static):
             return FALSE
-        spoken = 1 << c | self._counts
-        part = self.table.conj(p for p, _ in self.components_of(residual) if self.touched(p) & spoken)
+        part = self.part_about(residual, c)
         if part == TRUE:
             return static
         after = self.after(place, c)
@@ -353,67 +354,14 @@ class ObjectShape(Shape):
             known = self._asked[key] = self.strongest(derivative, static, after)
         return known
 
+    def part_about(self, residual: int, c: int) -> int:
+        """Of the residual, what depends on whether a member of class ``c`` comes."""
+        spoken = 1 << c | self.counts
+        return self.table.conj(p for p, _ in self.components_of(residual) if self.touched(p) & spoken)
+
     def allowed(self, residual: int, place: int) -> int:
         """The classes that may come next, as a mask; in schema order none past a required name, and undeclared ones last."""
-        if residual == TRUE:
-            return self.live(self._next(self.required, place))
-        key = (residual, place)
-        known = self._allowed.get(key)
-        if known is None:
-            candidates = self.live(self._next(self.required | self._wanted(residual, place), place))
-            declared = candidates & self.declared_mask
-            allowed = self._allowed_anywhere if self.any_order else self._allowed_in_order
-            known, others_too = allowed(residual, place, declared)
-            if others_too:
-                known |= self._each(residual, place, candidates & self.keys.others_mask)
-            self._allowed[key] = known
-        return known
-
-    def _each(self, residual: int, place: int, candidates: int) -> int:
-        satisfiable = self.emptiness.satisfiable
-        return sum(1 << c for c in bits(candidates) if satisfiable(self.asked_of(residual, place, c)))
-
-    def _allowed_anywhere(self, residual: int, place: int, candidates: int) -> tuple[int, bool]:
-        """`allowed` among declared names in any order, and whether undeclared ones may be."""
-        touched = self.touched(residual)
-        alike = candidates & ~touched
-        found = self._each(residual, place, candidates & touched)
-        if not touched & self._counts:
-            return found | alike, True
-        for kind in (alike & self.required, alike & ~self.required):  # each as good as another, if it only counts
-            if self._each(residual, place, kind & -kind):
-                found |= kind
-        return found, True
-
-    def _allowed_in_order(self, residual: int, place: int, candidates: int) -> tuple[int, bool]:
-        """`allowed` among declared names in schema order, and whether undeclared ones may be: once there is no way to go on, there
-        is none from a later place."""
-        touched = self.touched(residual)
-        if touched & self._counts:
-            alike = list(bits(candidates & ~touched & ~self.required))
-            end = bisect.bisect_left(alike, True, key=lambda c: not self._each(residual, place, 1 << c))
-            found = self._each(residual, place, candidates & (touched | self.required))
-            return found | as_mask(alike[:end], self.keys.n_classes), True
-        parts: dict[int, list[int]] = {}
-        for part, _ in self.components_of(residual):
-            for c in bits(self.touched(part) & candidates):
-                parts.setdefault(c, []).append(part)
-        found, rest = 0, candidates
-        for c in bits(touched & candidates):
-            passed = (1 << c) - 1
-            found |= rest & passed | self._each(residual, place, 1 << c)
-            rest &= ~passed & ~(1 << c)
-            if not all(self.feasible(self.normal(part, c + 1), c + 1) for part in parts[c]):
-                return found, False
-        return found | rest, True
-
-    def _next(self, wanted: int, place: int) -> int:
-        """Classes that may come next as far as the order goes, where the names ``wanted`` have to come."""
-        available = self.available(place)
-        due = wanted & available
-        if self.any_order or not due:
-            return available
-        return available & ((due & -due) * 2 - 1)
+        return self._next_keys.allowed(residual, place)
 
     def _possible(self, cube: Cube, place: int) -> bool:
         """See `Shape`."""

@@ -63,8 +63,7 @@ class Shape(ABC):
     def components_of(self, formula: int) -> tuple[tuple[int, bool], ...]:
         """The formula as a conjunction of others that can be made true independently: (formula, whether it speaks of the
         value being written)."""
-        speaks = any(isinstance(self.table.payload(atom), Member) for atom in self.table.atoms(formula))
-        return ((formula, speaks),)
+        return ((formula, self._speaks(formula)),)
 
     def context(self, component: int, place: int) -> Hashable:
         """Of the place, all that matters to a component."""
@@ -143,23 +142,17 @@ class Shape(ABC):
     def _asked_by_tag(self, formula: int, static: int, place: int) -> int:
         """`strongest` apart from ``static``: tag by tag where the formula asks for tags of the value."""
         table = self.table
-        tags = {}
-        for atom in table.atoms(formula):
-            payload = table.payload(atom)
-            domain = self.emptiness.domains.of(payload.value) if isinstance(payload, Member) else None
-            if domain:
-                tags[atom] = (payload.value, domain)
-        if len(tags) < 2:
-            return self._asked_in_all(formula, static, place)
-        cofactors = Cofactors(table, formula, frozenset(tags))
         free: list[int] = []  # the tags with which everything is possible, and those with which nothing is
         barred: list[int] = []
         asking: list[tuple[int, int]] = []
-        cases = [*self.cells(tags), (frozenset[int](), self.no_tag(tags))]
-        for true, value in cases:
+        tags = self._tags(formula)
+        if len(tags) < 2:
+            return self._asked_in_all(formula, static, place)
+        value = TRUE
+        for value, rest in self._by_tag(formula, tags):
             of_tag = table.conj((static, value))
             if self.emptiness.satisfiable(of_tag):
-                asked = self._asked_in_all(cofactors.of(true), of_tag, place)
+                asked = self._asked_in_all(rest, of_tag, place)
                 if asked in (TRUE, FALSE):
                     (free if asked == TRUE else barred).append(value)
                 else:
@@ -167,14 +160,47 @@ class Shape(ABC):
         if not asking and (not free or not barred):
             return TRUE if free else FALSE
         more = [table.conj(both) for both in asking]
-        if cases[-1][1] in free:
+        if value in free:  # the last: none of the tags
             others = (value for value in (*barred, *(value for value, _ in asking)))
             return table.disj((*more, table.conj(map(table.negate, others))))
         return table.disj((*more, *free))
 
+    def attainable(self, derivative: int, static: int, place: int) -> bool:
+        """Whether `strongest` is satisfiable: whether one value leaves the rest possible, which the first way may show."""
+        if derivative == FALSE or not self.emptiness.satisfiable(static):
+            return False
+        asked = TRUE
+        for part, speaks in self.components_of(derivative):
+            if speaks:
+                asked = part
+            elif not self._can_hold(part, place):
+                return False
+        if asked == TRUE:
+            return True
+        easier = self.easier(asked, place)
+        if easier not in (FALSE, asked) and self.attainable(easier, static, place):
+            return True
+        tags = self._tags(asked)
+        for value, rest in self._by_tag(asked, tags) if len(tags) > 1 else [(TRUE, asked)]:
+            of_tag = self.table.conj((static, value))
+            if self.emptiness.satisfiable(of_tag) and self._some_way(rest, of_tag, place):
+                return True
+        return False
+
+    def _some_way(self, formula: int, static: int, place: int) -> bool:
+        """Whether the formula can be made true with a value that satisfies ``static``."""
+        if not self._speaks(formula):
+            return self.feasible(formula, place)
+        ways = cubes(self.table, formula, lambda: self.facts(place, static))
+        return any(self._possible(cube, place) for cube in ways)
+
+    def _speaks(self, formula: int) -> bool:
+        """Whether it speaks of the value being written."""
+        return any(isinstance(self.table.payload(atom), Member) for atom in self.table.atoms(formula))
+
     def _asked_in_all(self, formula: int, static: int, place: int) -> int:
         """`strongest` apart from ``static``: what each way to make the formula true asks of the value."""
-        if not any(isinstance(self.table.payload(atom), Member) for atom in self.table.atoms(formula)):
+        if not self._speaks(formula):
             return TRUE if self.feasible(formula, place) else FALSE
         found: list[frozenset[int]] = []
         for cube in cubes(self.table, formula, lambda: self.facts(place, static, found)):
@@ -195,6 +221,23 @@ class Shape(ABC):
                 yield payload.value if sign else self.table.negate(payload.value)
 
     # ── tags ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _tags(self, formula: int) -> dict[int, tuple[int, Domain]]:
+        """The atoms that ask for a tag of the value being written: (what they ask, its domain)."""
+        tags = {}
+        for atom in self.table.atoms(formula):
+            payload = self.table.payload(atom)
+            domain = self.emptiness.domains.of(payload.value) if isinstance(payload, Member) else None
+            if domain:
+                tags[atom] = (payload.value, domain)
+        return tags
+
+    def _by_tag(self, formula: int, tags: dict[int, tuple[int, Domain]]) -> Iterator[tuple[int, int]]:
+        """For each tag, and then for the values that have none: (the formula of the values, what is left of ``formula``)."""
+        cofactors = Cofactors(self.table, formula, frozenset(tags))
+        for true, value in self.cells(tags):
+            yield value, cofactors.of(true)
+        yield self.no_tag(tags), cofactors.of(frozenset())
 
     def cells(self, tags: dict[int, tuple[int, Domain]]) -> list[tuple[frozenset[int], int]]:
         """The values that tags list, grouped by the tags that they have: (the tags that hold, the formula of the values).

@@ -14,7 +14,14 @@ from fsmc.compiler.schema.cubes import Cube, cubes
 from fsmc.compiler.schema.formula import AND, ATOM, FALSE, OR, TRUE, Formulas
 from fsmc.compiler.schema.joint import Sorter, joint_component, joint_satisfiable
 from fsmc.compiler.schema.string_doubts import readings, without_doubt
-from fsmc.compiler.schema.string_machines import atom_dfa, pattern_expr, string_holds, string_sorters, strings_that
+from fsmc.compiler.schema.string_machines import (
+    atom_dfa,
+    atom_texts,
+    pattern_expr,
+    string_holds,
+    string_sorters,
+    strings_that,
+)
 from fsmc.compiler.schema.strings import split_length
 from fsmc.compiler.syntax.expr import surely_matches
 
@@ -85,11 +92,11 @@ def _cube_satisfiable(cube: Cube, table: Formulas) -> bool:
     negative = False
     for atom, sign in cube.items():
         payload = table.payload(atom)
-        if isinstance(payload, StrEnum):
-            if sign:
-                included = payload.values if included is None else included & payload.values
-            else:
-                excluded |= payload.values
+        texts = atom_texts(payload)
+        if sign and texts is not None:
+            included = texts if included is None else included & texts
+        elif isinstance(payload, StrEnum):
+            excluded |= payload.values
         elif isinstance(payload, Length) and sign:
             low = max(low, payload.minimum)
             if payload.maximum is not None:

@@ -21,7 +21,7 @@ from fsmc.compiler.schema.formats import doubtful_dfa, format_dfa
 from fsmc.compiler.schema.formula import Formulas
 from fsmc.compiler.schema.joint import Sorter, values_by_atoms
 from fsmc.compiler.schema.word_machine import word_machine
-from fsmc.compiler.syntax.expr import Expr
+from fsmc.compiler.syntax.expr import Expr, listed_texts
 from fsmc.compiler.syntax.regex import parse_regex
 
 MAX_STRING_STATES = 400_000
@@ -31,6 +31,22 @@ MAX_STRING_STATES = 400_000
 def pattern_expr(source: str) -> Expr:
     """The syntax tree of "contains a match of this ECMA-262 regex". Raises PatternSyntaxError, UnsupportedPatternError."""
     return parse_regex(source, "ecma")
+
+
+def atom_texts(payload: object) -> frozenset[str] | None:
+    """The strings that satisfy a string atom, where it is an enumeration or a regex that only lists a few; else None.
+
+    >>> sorted(atom_texts(Pattern("^(yes|no)$"))), atom_texts(Pattern("yes|no"))
+    (['no', 'yes'], None)
+    """
+    if isinstance(payload, StrEnum):
+        return payload.values
+    return _pattern_texts(payload.source) if isinstance(payload, Pattern) else None
+
+
+@lru_cache(maxsize=4096)
+def _pattern_texts(source: str) -> frozenset[str] | None:
+    return listed_texts(pattern_expr(source))
 
 
 _PATTERN_DFAS: dict[str, DFA] = {}
@@ -90,8 +106,9 @@ def string_sorters(atoms: Iterable[int], table: Formulas) -> list[Sorter]:
     for atom in atoms:
         table.clock.check()
         payload = table.payload(atom)
-        if isinstance(payload, StrEnum):
-            listed.append((atom, payload.values))
+        texts = atom_texts(payload)
+        if texts is not None:
+            listed.append((atom, texts))
         else:
             sorters.append(Sorter.of(atom, atom_dfa(payload, table.clock)))
     if listed:
@@ -129,8 +146,9 @@ def strings_that(formulas: Sequence[int], texts: Sequence[str], table: Formulas)
     def of_atom(atom: int) -> int:
         table.clock.check()
         payload = table.payload(atom)
-        if isinstance(payload, StrEnum):
-            return as_mask((index[text] for text in payload.values if text in index), n)
+        listed = atom_texts(payload)
+        if listed is not None:
+            return as_mask((index[text] for text in listed if text in index), n)
         if isinstance(payload, Length):
             high = math.inf if payload.maximum is None else payload.maximum
             return as_mask((i for i, text in enumerate(texts) if payload.minimum <= len(text) <= high), n)

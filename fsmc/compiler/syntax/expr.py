@@ -10,6 +10,9 @@ from dataclasses import dataclass
 
 from fsmc.compiler.syntax.charclass import CharClass
 
+MAX_LISTED = 64
+"""Texts that `listed_texts` lists at most."""
+
 
 @dataclass(frozen=True, slots=True)
 class Expr:
@@ -100,3 +103,31 @@ def surely_matches(expr: Expr, first: bool = True, last: bool = True) -> bool:
         once = expr.minimum == 1
         return not expr.minimum or surely_matches(expr.body, first and once, last and once)
     return first if isinstance(expr, TextStart) else last if isinstance(expr, TextEnd) else False
+
+
+def listed_texts(expr: Expr) -> frozenset[str] | None:
+    """The texts that match, where the tree only lists up to ``MAX_LISTED`` of them; else None.
+
+    >>> a, b = Chars(CharClass.of("a")), Chars(CharClass.of("b"))
+    >>> sorted(listed_texts(Concat((a, Alternate((b, EPSILON)))))), listed_texts(Repeat(a, 0, None))
+    (['a', 'ab'], None)
+    """
+    if isinstance(expr, Chars):
+        few = len(expr.chars) <= MAX_LISTED
+        return frozenset(chr(c) for low, high in expr.chars.ranges for c in range(low, high + 1)) if few else None
+    found: frozenset[str] = frozenset()
+    if isinstance(expr, Alternate):
+        for branch in expr.branches:
+            texts = listed_texts(branch)
+            if texts is None or len(found := found | texts) > MAX_LISTED:
+                return None
+        return found
+    if not isinstance(expr, Concat):
+        return None
+    found = frozenset([""])
+    for part in expr.parts:
+        texts = listed_texts(part)
+        if texts is None or len(found) * len(texts) > MAX_LISTED:
+            return None
+        found = frozenset(a + b for a in found for b in texts)
+    return found

@@ -73,14 +73,14 @@ def walk_configuration(
     n frames hold for any other stack with the same n frames on top; where an exit met the end of the stack n is one more
     than there are frames.
     """
-    depth = lowest = int(stacks.nodes[stack, 2])
+    nodes = stacks.nodes  # these, whatever replaces them meanwhile: the nodes of this stack are there
+    depth = lowest = int(nodes[stack, 2])
     scratch.path[0, :2] = state, stack
     if exits is None:
         exits = trie.tops
     job, node, n_ranges = 0, _NO_NODE, 0
     while True:
         tables = machine.tables
-        nodes = stacks.addresses
         status, job, node, lowest, n_ranges, n_tokens, frame, number = _walk_at(
             tables.addresses, nodes, trie.addresses, exits, scratch.ranges, scratch.path,
             stack, job, node, lowest, n_ranges,
@@ -333,13 +333,13 @@ def _count_tokens(ranges: Array, n_ranges: int) -> int:
 
 @kernel
 def _walk_at(
-    machine: Array, stacks: Array, trie: Array, exits: Array, ranges: Array, path: Array,
+    machine: Array, nodes: Array, trie: Array, exits: Array, ranges: Array, path: Array,
     stack: int, job: int, node: int, lowest: int, n_ranges: int,
 ) -> tuple[int, int, int, int, int, int, int, int]:  # fmt: skip
-    """`_walk` with addresses of the arrays; the number of tokens comes behind that of the ranges."""
+    """`_walk` with addresses of the machine's and the trie's arrays; the number of tokens comes behind that of the ranges."""
     status, job, node, lowest, n_ranges, frame, number = _walk(
         ints_at(machine, 0), int_rows_at(machine, 1, 4), bytes_at(machine, 2), int_rows_at(machine, 3, 3),
-        long_rows_at(machine, 4, 2), longs_at(machine, 5), int_rows_at(stacks, 0, 3),
+        long_rows_at(machine, 4, 2), longs_at(machine, 5), nodes,
         bytes_at(trie, 0), ints_at(trie, 1), ints_at(trie, 2), ints_at(trie, 3), longs_at(trie, 4), bytes_at(trie, 5),
         ints_at(trie, 6), exits, ranges, path, stack, job, node, lowest, n_ranges,
     )  # fmt: skip

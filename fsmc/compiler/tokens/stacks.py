@@ -34,7 +34,8 @@ class ReturnStacks:
     >>> stacks.frames(inner), stacks.push(stacks.push(EMPTY_STACK, 7), 5) == inner
     ((7, 5), True)
 
-    addresses: `addresses_of` the nodes, the hash table that finds them and their number; only with ``lock`` held may a kernel push.
+    addresses: `addresses_of` the nodes, the hash table that finds them and their number. They hold, and a kernel may push, while
+    ``lock`` is held.
     """
 
     def __init__(self, *, max_nodes: int = 1 << 24) -> None:
