@@ -2,19 +2,33 @@
 
 The machine of a schema is made as texts walk through it, and so would be the discovery that some optional member asks for
 more than can be done. Most keywords can always be done. Of the others, those that look as if they could not are tried when
-the schema is compiled, each in the value that it applies to: what `SchemaMachine` makes for that value's first byte is made now.
+the schema is compiled, each in the value that it applies to: what `SchemaMachine` makes for the first byte of such a value is made now.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from fsmc.compiler.schema.atoms import ARRAY, NUMBER, OBJECT, STRING
 from fsmc.compiler.schema.number_machines import MAX_REMAINDERS
-from fsmc.compiler.schema.positions import Root
 from fsmc.compiler.schema.values import to_decimal
 
 if TYPE_CHECKING:
     from fsmc.compiler.schema.machine import SchemaMachine
+
+
+_TYPE_OF = {
+    "multipleOf": NUMBER,
+    "pattern": STRING,
+    "uniqueItems": ARRAY,
+    "minContains": ARRAY,
+    "maxContains": ARRAY,
+    "unevaluatedItems": ARRAY,
+    "patternProperties": OBJECT,
+    "unevaluatedProperties": OBJECT,
+}
+"""The keywords that may be more than can be done, and what they speak of."""
 
 
 def refuse_early(machine: SchemaMachine) -> None:
@@ -36,8 +50,12 @@ def refuse_early(machine: SchemaMachine) -> None:
             return product > MAX_REMAINDERS
         if keyword == "uniqueItems":
             return value is True and not ignored
-        return keyword != "format" and value is not True
+        return keyword in _TYPE_OF and value is not True
 
-    for node in document.values_with(is_doubtful):
-        machine.table.clock.restart()
-        Root(machine.keywords.schema(node)).edges(machine)
+    def is_doubtful_of(type_: str, keyword: str, value: Any) -> bool:
+        return is_doubtful(keyword, value) and _TYPE_OF[keyword] == type_
+
+    for type_ in sorted({_TYPE_OF[name] for _, name, value in document.noted() if is_doubtful(name, value)}):
+        for node in document.values_with(partial(is_doubtful_of, type_)):
+            machine.table.clock.restart()
+            machine.make_start(machine.keywords.schema(node), type_)

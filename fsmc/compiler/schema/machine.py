@@ -300,6 +300,16 @@ class SchemaMachine:
             parts.append((reading, first_bytes))
         return parts
 
+    def make_start(self, must: int, type_: str) -> None:
+        """Make what a text needs that begins a value of one type, of which ``must`` holds."""
+        try:
+            wanted = self.keywords.expand(must, type_)
+            if wanted != FALSE and self.emptiness.typed(wanted, type_):
+                self._component(type_, wanted, (), (must,), 0)
+        except (LimitExceeded, UnsupportedSchemaError) as error:
+            self.keywords.locate(error, must)
+            raise
+
     def _component(
         self, type_: str, must: int, watches: tuple[int, ...], of: tuple[int, ...], depth: int
     ) -> dict[int, int]:
