@@ -14,6 +14,7 @@ import time
 import unicodedata
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -37,6 +38,7 @@ from fsmc.compiler.tokens.vocabulary import Vocabulary
 from fsmc.jumpforward.jump_map import JumpForwardMap
 
 if TYPE_CHECKING:
+    from fsmc.compiler.schema.machine import TextOptions
     from fsmc.compiler.schema.recipe import SchemaRecipe
 
 log = logging.getLogger("fsmc")
@@ -401,17 +403,23 @@ class GrammarCompiler:
         >>> grammar.machine.matches(b"[1]"), grammar.machine.matches(b"[1, 1]")
         (True, False)
         """
-        from fsmc.compiler.schema.machine import TextOptions
         from fsmc.compiler.schema.recipe import SchemaRecipe
-        from fsmc.compiler.warm_up import warm_up_schemas
 
-        warm_up_schemas()
         seconds: dict[str, float] = {}
-        recipe = SchemaRecipe(schema, TextOptions(**self._layout), draft, unique_items, registry)
+        recipe = SchemaRecipe(schema, self._text_options, draft, unique_items, registry)
         _timed(seconds, "schema", lambda: recipe.document)
         machine = _timed(seconds, "machine", recipe.build, **self._growing).rsm
         stats = CompileStats(0, 0, machine.n_states, 0, seconds)
         return CompiledGrammar(machine, self.vocab, kind="json_schema", source="", stats=stats, recipe=recipe)
+
+    @cached_property
+    def _text_options(self) -> TextOptions:
+        """The layout of JSON texts; asked for when the first schema comes, which is when its kernels are loaded."""
+        from fsmc.compiler.schema.machine import TextOptions
+        from fsmc.compiler.warm_up import warm_up_schemas
+
+        warm_up_schemas()
+        return TextOptions(**self._layout)
 
     def _key(self, *parts: str | int) -> str:
         """Everything that the result depends on: also Unicode's version, and Python's (its ``\\B`` changed once)."""

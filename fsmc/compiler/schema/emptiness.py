@@ -185,19 +185,22 @@ class Emptiness:
         of_name: dict[str, list[int]] = {}
         of_others: list[tuple[frozenset[str], int]] = []
         for _, _, members, sign in table.literals(formula):
-            keys = table.literal(members.keys) if isinstance(members, All) else None
-            names = table.payload(keys[0]) if keys else None
-            if keys is None or not isinstance(names, StrEnum):
+            if not isinstance(members, All):
                 return None
-            if not sign:
-                if members.value != FALSE or not keys[1] or len(names.values) > 1:
+            names = table.listed(members.keys)
+            if names is None:
+                left_out = table.literal(members.keys)
+                names = table.listed(left_out[0]) if left_out else None
+                if names is None or not sign:
                     return None
-                required |= names.values
-            elif keys[1]:
-                for name in names.values:
+                of_others.append((names, members.value))
+            elif sign:
+                for name in names:
                     of_name.setdefault(name, []).append(members.value)
+            elif members.value == FALSE and len(names) == 1:
+                required |= names
             else:
-                of_others.append((names.values, members.value))
+                return None
         for name in required:
             others = [value for names, value in of_others if name not in names]
             if not self.satisfiable(table.conj([*of_name.get(name, ()), *others])):

@@ -87,9 +87,9 @@ class Masks(dict[int, int]):
         return as_mask(map(self.index.__getitem__, listed), len(self.index))
 
     def classes(self, keys: int) -> Iterable[int]:
-        """The classes in a key set, in order."""
+        """The classes in a key set."""
         listed = self.table.listed(keys)
-        return bits(self[keys]) if listed is None else sorted(map(self.index.__getitem__, listed))
+        return bits(self[keys]) if listed is None else map(self.index.__getitem__, listed)
 
 
 def key_space(names: tuple[str, ...], key_sets: Iterable[int], table: Formulas) -> KeySpace:
@@ -111,7 +111,9 @@ def key_space(names: tuple[str, ...], key_sets: Iterable[int], table: Formulas) 
     n = len(names)
     sets = [keys for keys in sorted(set(key_sets)) if table.listed(keys) is None]
     mask_of = Masks(names, table)
-    mask_of.update(zip((TRUE, FALSE, *sets), strings_that((TRUE, FALSE, *sets), names, table), strict=True))
+    mask_of[TRUE], mask_of[FALSE] = (1 << n) - 1, 0
+    if sets:
+        mask_of.update(zip(sets, strings_that(sets, names, table), strict=True))
 
     def undeclared(atom: int) -> int:
         return atom if table.listed(atom) is None else FALSE

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from fsmc.compiler.schema.atoms import STRING, Pattern
+from fsmc.compiler.schema.atoms import STRING, All, Pattern
 from fsmc.compiler.schema.conditions import every_member, min_members, one_of_names, present
-from fsmc.compiler.schema.formula import FALSE
+from fsmc.compiler.schema.formula import FALSE, TRUE
 from fsmc.compiler.schema.values import Number
 
 if TYPE_CHECKING:
@@ -17,9 +17,8 @@ if TYPE_CHECKING:
 def properties(k: Keywords, node: int, value: dict[str, Any], type_: str) -> int:
     """``properties``: of each name, that a member of that name satisfies its subschema, if there is one."""
     table = k.formulas
-    return table.conj(
-        every_member(table, one_of_names(table, [name]), k.below(node, "properties", name)) for name in value
-    )
+    asked = [(name, k.below(node, "properties", name)) for name in value]
+    return table.conj([table.atom(All(one_of_names(table, [name]), f)) for name, f in asked if f != TRUE])
 
 
 def pattern_properties(k: Keywords, node: int, value: dict[str, Any], type_: str) -> int:

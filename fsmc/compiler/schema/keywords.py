@@ -83,11 +83,7 @@ class Keywords:
         """The formula over values "valid under this subschema"."""
         value = self.document.value(node)
         known = self._plain(value)
-        if known is None:
-            known = self.formulas.atom(Schema(node))
-            if self.asks_for_type_only(node):
-                self._of_type[value["type"] if isinstance(value["type"], str) else str(value["type"])] = known
-        return known
+        return self._atom(node, value) if known is None else known
 
     def below(self, node: int, *path: str | int) -> int:
         """`schema` of the subschema at ``path`` below a node."""
@@ -95,7 +91,14 @@ class Keywords:
         for step in path:
             value = value[step]
         known = self._plain(value)
-        return self.schema(self.document.child(node, *path)) if known is None else known
+        return self._atom(self.document.child(node, *path), value) if known is None else known
+
+    def _atom(self, node: int, value: dict[str, Any]) -> int:
+        """The formula of a subschema that is not `_plain`; from then on those that ask for the same type are."""
+        known = self.formulas.atom(Schema(node))
+        if value.keys().isdisjoint(_ASKING) and value["type"] != []:
+            self._of_type[value["type"] if isinstance(value["type"], str) else str(value["type"])] = known
+        return known
 
     def _plain(self, value: Any) -> int | None:
         """The formula of a subschema that is a constant or, like most, asks for a type that has been asked for before."""

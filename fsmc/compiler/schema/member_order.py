@@ -15,6 +15,9 @@ from typing import Any
 from fsmc.compiler.schema.atoms import Const, Schema
 from fsmc.compiler.schema.keywords import Keywords
 
+_RARER = frozenset(["const", "enum", "dependentRequired", "dependencies", "propertyNames"])
+"""Keywords that name members, besides ``properties`` and ``required``."""
+
 
 class MemberOrder:
     """Finds and merges the lists of the subschemas that a value formula applies in place.
@@ -65,6 +68,7 @@ class MemberOrder:
         if known is not None:
             return known
         document, keyword = self.keywords.document, self.keywords.document.keyword
+        value = document.value
         lists: dict[tuple[str, ...], None] = {}
         required: dict[str, None] = {}
         seen = {node}
@@ -72,13 +76,14 @@ class MemberOrder:
         while stack:
             current = stack.pop()
             lists[tuple(keyword(current, "properties", ()))] = None
-            constant = keyword(current, "const")
-            _add_members(lists, keyword(current, "enum", ()) if constant is None else [constant])
             required.update(dict.fromkeys(keyword(current, "required", ())))
-            for dependent in ("dependentRequired", "dependencies"):
-                for name, needed in keyword(current, dependent, {}).items():
-                    required.update(dict.fromkeys([name, *(needed if isinstance(needed, list) else ())]))
-            required.update(dict.fromkeys(self._listed_keys(current)))
+            if isinstance(value(current), dict) and not _RARER.isdisjoint(value(current)):
+                constant = keyword(current, "const")
+                _add_members(lists, keyword(current, "enum", ()) if constant is None else [constant])
+                for dependent in ("dependentRequired", "dependencies"):
+                    for name, needed in keyword(current, dependent, {}).items():
+                        required.update(dict.fromkeys([name, *(needed if isinstance(needed, list) else ())]))
+                required.update(dict.fromkeys(self._listed_keys(current)))
             applied = [n for n in document.in_place(current) if n not in seen]
             seen.update(applied)
             stack.extend(reversed(applied))

@@ -75,12 +75,16 @@ class ObjectShape(Shape):
 
         static = [TRUE] * self.keys.n_classes
         residual, required = [], 0
+        classes_of = self.keys.mask_of.classes
         for part, atom, payload, sign in table.literals(must):
-            if sign and isinstance(payload, All):
-                for c in self.keys.mask_of.classes(payload.keys):
-                    known, value = static[c], payload.value
+            if not isinstance(payload, All):
+                residual.append(part)
+            elif sign:
+                value = payload.value
+                for c in classes_of(payload.keys):
+                    known = static[c]
                     static[c] = value if known == TRUE else table.conj((known, value))
-            elif isinstance(payload, All) and self._is_required(atom, payload):
+            elif self._is_required(atom, payload):
                 required |= self.mask(atom)
             else:
                 residual.append(part)

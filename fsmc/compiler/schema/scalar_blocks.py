@@ -114,6 +114,8 @@ class ScalarBlocks:
         trie = self._tries.get(keys)
         if trie is None:
             trie = self._tries[keys] = KeyTrie(keys)
+        if not seen and not keys.n_names:
+            return self._undeclared_keys(trie, allowed) + trie.undeclared(allowed).dfa.start
         if seen or trie.n_bytes > MAX_NODES:
             return self.rsm.new_state(trie.root(allowed, seen))
         known = self._key_rows(trie, allowed >> keys.n_names).root(trie.in_order(allowed))
