@@ -241,10 +241,10 @@ class Formulas:
         word = {AND: " and ", OR: " or ", ONE: " xor1 "}[kind]
         return f"({word.join(map(self.show, data))})"
 
-    def listed(self, formula: int) -> frozenset[Any] | None:
-        """The values of a formula that is an enumeration, else None."""
+    def listed(self, formula: int, sign: bool = True) -> frozenset[Any] | None:
+        """The values of a formula that is an enumeration (not ``sign``: the negation of one), else None."""
         known = self._enumerations.get(formula)
-        return known[1] if known is not None and known[2] else None
+        return known[1] if known is not None and known[2] == sign else None
 
     def _tick(self) -> None:
         """Look at the clock now and then: whatever takes long makes formulas."""

@@ -109,16 +109,22 @@ def key_space(names: tuple[str, ...], key_sets: Iterable[int], table: Formulas) 
     """
     declared = frozenset(names)
     n = len(names)
-    sets = [keys for keys in sorted(set(key_sets)) if table.listed(keys) is None]
+    sets = [keys for keys in sorted(set(key_sets) - {FALSE}) if table.listed(keys) is None]
     mask_of = Masks(names, table)
     mask_of[TRUE], mask_of[FALSE] = (1 << n) - 1, 0
-    if sets:
-        mask_of.update(zip(sets, strings_that(sets, names, table), strict=True))
+    for keys in sets:
+        left_out = table.listed(keys, False)
+        if left_out is not None:  # all other keys, as of additionalProperties
+            mask_of[keys] = mask_of[TRUE] & ~as_mask(map(mask_of.index.__getitem__, left_out), n)
+    asked = [keys for keys in sets if keys not in mask_of]
+    if asked:
+        mask_of.update(zip(asked, strings_that(asked, names, table), strict=True))
 
     def undeclared(atom: int) -> int:
         return atom if table.listed(atom) is None else FALSE
 
-    rest = {keys: table.substitute(keys, undeclared) for keys in sets}
+    rest = dict.fromkeys(sets, TRUE)
+    rest.update((keys, table.substitute(keys, undeclared)) for keys in asked)
     watched = tuple(sorted({keys for keys in rest.values() if keys not in (TRUE, FALSE)}))
     if not watched:
         for keys in sets:
