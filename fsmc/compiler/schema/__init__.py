@@ -16,7 +16,7 @@ In reading order; each step leans on those before it.
 5. Is there any such value? `cubes` enumerates the ways in which a formula can be true; `string_emptiness`, `numbers` and
    `emptiness` decide; `contradiction` says why not, `early` refuses at once what no text could get through.
 6. Objects and arrays. `residual` is the heart: what is left of a formula after some members or items; `objects` and
-   `arrays` fill it in, `object_facts`, `exclusive`, `domains` and `cofactors` keep it small; `key_space` and `key_trie` sort and
+   `arrays` fill it in, `object_facts`, `exclusive`, `domains` and `cofactors` keep it small; `placing` finds out whether wanted items have room; `key_space` and `key_trie` sort and
    read the keys, `member_order` orders them.
 7. The machine. `outcomes` is what a component tells its caller; `scalar_blocks` adds what is built whole, `resident` keeps
    what every machine begins with; `positions` is JSON's grammar, with a residual in every place (`object_state`); `machine` builds its rows when a text first gets there.
