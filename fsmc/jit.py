@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import ctypes
 import os
 import subprocess
 import sys
@@ -65,9 +66,19 @@ def addresses_of(*arrays: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
     >>> addresses_of(np.zeros(3), np.zeros((5, 2)))[1::2].tolist()
     [3, 5]
     """
-    found = np.array([n for array in arrays for n in (array.__array_interface__["data"][0], len(array))], np.int64)
+    numbers: list[int] = []
+    for array in arrays:
+        try:
+            numbers.append(_address_of(_char_at(array)))  # a third of the time that numpy takes to tell
+        except (TypeError, ValueError):  # read-only, or empty
+            numbers.append(array.__array_interface__["data"][0])
+        numbers.append(len(array))
+    found = np.array(numbers, np.int64)
     found.setflags(write=False)
     return found
+
+
+_address_of, _char_at = ctypes.addressof, cast(Any, ctypes.c_char.from_buffer)
 
 
 def _typed_pointer(_: Any, address: Any) -> Any:

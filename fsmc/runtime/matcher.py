@@ -19,6 +19,7 @@ from fsmc.compiler.tokens.lazy_masks import LazyMasks, copy_flipped
 from fsmc.compiler.tokens.stacks import EMPTY_STACK, ReturnStacks
 from fsmc.compiler.tokens.walk import NOTHING, Recording, advance
 from fsmc.jit import addresses_of
+from fsmc.runtime.stop_tokens import StopTokens
 
 if TYPE_CHECKING:
     from fsmc.compiler.pipeline import CompiledGrammar
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 _Entry: TypeAlias = "tuple[_Entry | None, int, int, bool, Recording]"
 """(the entry before, state, stack node, terminated, recording): what one rollback restores. Entries are never changed, so forks
 share their past."""
+
+_NO_ROW: npt.NDArray[np.int32] = np.empty(0, np.int32)
+_NO_ADDRESS = addresses_of(_NO_ROW)
 
 
 class GrammarMatcher:
@@ -64,20 +68,11 @@ class GrammarMatcher:
         self._stacks = self._lazy.stacks if self._lazy else ReturnStacks()
         self._data, self._size = vocab.token_bytes, vocab.size
         self._offsets = memoryview(vocab.token_offsets)  # type: ignore[arg-type]  # its items are Python's integers at once
-        self._stop_ids = frozenset(
-            vocab.eos_token_ids if stop_token_ids is None else map(operator.index, stop_token_ids)
-        )
-        for token_id in self._stop_ids:
-            if not 0 <= token_id < vocab.size:
-                raise ValueError(f"stop token id {token_id} is outside the vocabulary of {vocab.size} ids")
-        bit_of = {t: (t // 32, np.uint32(1 << t % 32).astype(np.int32)) for t in sorted(self._stop_ids)}
-        self._stop_bits = tuple(bit_of.values())
-        self._stop_texts = tuple((word, ~bit) for t, (word, bit) in bit_of.items() if vocab.token(t))
+        self._stop_ids, self._stop_bits, self._stop_texts = StopTokens.of(vocab, stop_token_ids)
         self._max_rollback = max_rollback_tokens
         self._mask: Any = None
         self._mask_index = -1
-        self._row: npt.NDArray[np.int32] = np.empty(0, np.int32)
-        self._row_address = addresses_of(self._row)
+        self._row, self._row_address = _NO_ROW, _NO_ADDRESS
         self.reset()
 
     def reset(self) -> None:

@@ -11,14 +11,16 @@ runs on the arrays of a moment ago sees either a whole row or none.
 from __future__ import annotations
 
 import threading
+from array import array
 from collections.abc import Hashable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from fsmc.compiler.automata.byte_groups import loop_groups
-from fsmc.compiler.automata.dfa import DEAD, Array
+from fsmc.compiler.automata.dfa import DEAD
+from fsmc.compiler.automata.growing import Arrays, Views, write_rows
 from fsmc.compiler.automata.recursion import Alike, Block, RecursiveMachine
 from fsmc.compiler.automata.tables import (
     CALL,
@@ -32,7 +34,6 @@ from fsmc.compiler.automata.tables import (
     return_table,
 )
 from fsmc.compiler.errors import LimitExceeded
-from fsmc.jit import kernel
 
 MAX_STATES = 4_000_000
 MAX_BYTES = 1 << 30
@@ -58,17 +59,6 @@ class Builder(Protocol):
         """
 
 
-class _Arrays(NamedTuple):
-    """The arrays of `Tables`, to be written."""
-
-    edges: npt.NDArray[np.int32]
-    states: npt.NDArray[np.int32]
-    class_maps: npt.NDArray[np.uint8]
-    actions: npt.NDArray[np.int32]
-    returns: npt.NDArray[np.int64]
-    loops: npt.NDArray[np.int64]
-
-
 class LazyRSM(RecursiveMachine):
     """The growing machine. Codes of edges are made by `call`, `exit` and `exit_redo`; a state's own number is a plain edge.
 
@@ -85,16 +75,7 @@ class LazyRSM(RecursiveMachine):
         self.builder, self.max_states, self.max_bytes = builder, max_states, max_bytes
         self.start = DEAD
         self.lock = threading.RLock()
-        own = _Arrays(
-            edges=np.zeros(1024, np.int32),
-            states=_unbuilt(64),
-            class_maps=np.zeros(256, np.uint8),
-            actions=np.zeros((64, 3), np.int32),
-            returns=return_table(np.empty(0, np.int64), np.empty(0, np.int64)),
-            loops=np.zeros(64, np.int64),
-        )
-        own.states[DEAD, 0] = 0  # the row of the one class of the first map: nothing leads on
-        self._publish(own)
+        self._publish(Arrays.new())
         self._n_edges, self._n_states = 1, 1
         self._state_keys: list[Any] = [None]
         self._state_of: dict[Hashable, int] = {}
@@ -113,7 +94,7 @@ class LazyRSM(RecursiveMachine):
         twin.builder, twin.max_states, twin.max_bytes = builder, max_states, max_bytes
         twin.start = self.start
         twin.lock = threading.RLock()
-        twin._publish(_Arrays(*(array.copy() for array in self._own)))
+        twin._publish(self._own.copied())
         twin._n_edges, twin._n_states = self._n_edges, self._n_states
         for name in ("_state_keys", "_state_of", "_frame_keys", "_frame_of", "_action_of", "_return_of", "_map_of"):
             setattr(twin, name, getattr(self, name).copy())
@@ -144,7 +125,7 @@ class LazyRSM(RecursiveMachine):
     @property
     def nbytes(self) -> int:
         """Bytes of the tables."""
-        return _nbytes(self._own)
+        return self._own.nbytes
 
     def new_state(self, key: Hashable) -> int:
         """The state of this key, made unbuilt if it is new."""
@@ -198,14 +179,15 @@ class LazyRSM(RecursiveMachine):
             known = self._action_of[action] = -1 - number
         return known
 
-    def class_map(self, byte_class: npt.NDArray[np.uint8]) -> int:
-        """The place of a byte → class map, for `set_row`."""
-        key = byte_class.tobytes()
+    def class_map(self, byte_class: npt.NDArray[np.uint8] | bytes | bytearray) -> int:
+        """The place of a byte → class map (256 of them), for `set_row`."""
+        key = bytes(byte_class)
         known = self._map_of.get(key)
         if known is None:
             place = 256 * len(self._map_of)
-            self._make_room("class_maps", place + 256)
-            self._own.class_maps[place : place + 256] = byte_class
+            if place + 256 > len(self._views.class_maps):
+                self._make_room("class_maps", place + 256)
+            self._views.class_maps[place : place + 256] = key
             known = self._map_of[key] = place
         return known
 
@@ -248,7 +230,7 @@ class LazyRSM(RecursiveMachine):
         if isinstance(loops, int) and isinstance(final_outcome, int) and isinstance(room, int):
             if loops:
                 self._own.loops[first : first + n] = loops
-            _write_rows(self._own.states, first, n, class_map, final_outcome, room, start, n_classes)
+            write_rows(self._own.states, first, n, class_map, final_outcome, room, start, n_classes)
             return
         self._own.loops[first : first + n] = loops
         rows = self._own.states[first : first + n]
@@ -284,7 +266,8 @@ class LazyRSM(RecursiveMachine):
         if 2 * (len(known) + 1) > len(self._own.returns):
             n = len(known)
             keys, targets = np.fromiter(known, np.int64, n), np.fromiter(known.values(), np.int64, n)
-            self._replace(returns=return_table(keys, targets, min_size=4 * len(self._own.returns)))
+            returns = return_table(keys, targets, min_size=4 * len(self._own.returns))
+            self._replace(self._own._replace(returns=returns))
         key = frame << 32 | outcome
         put_return(self._views.returns, key, state)
         self._return_of[key] = state
@@ -309,7 +292,10 @@ class LazyRSM(RecursiveMachine):
         first, needed = self._n_edges, self._n_edges + len(codes)
         if needed > len(self._own.edges):
             self._make_room("edges", needed)
-        self._own.edges[first:needed] = codes
+        if isinstance(codes, np.ndarray):
+            self._own.edges[first:needed] = codes
+        else:
+            self._views.edges[first:needed] = array("i", codes)
         self._n_edges = needed
         return first
 
@@ -320,41 +306,32 @@ class LazyRSM(RecursiveMachine):
 
     def _make_room(self, name: str, n: int) -> None:
         """Replace the named array by a larger one unless it has so many entries."""
-        old = getattr(self._own, name)
-        if n <= len(old):
-            return
-        capacity = max(n, 2 * len(old))
-        larger = _unbuilt(capacity) if name == "states" else np.zeros((capacity, *old.shape[1:]), old.dtype)
-        larger[: len(old)] = old
-        if name == "states":
-            loops = np.zeros(capacity, np.int64)
-            loops[: len(old)] = self._own.loops
-            self._replace(states=larger, loops=loops)
-        else:
-            self._replace(**{name: larger})
+        if n > len(getattr(self._own, name)):
+            self._replace(self._own.with_room(name, n))
 
-    def _replace(self, **arrays: npt.NDArray[Any]) -> None:
+    def _replace(self, own: Arrays) -> None:
         """Publish larger arrays.
 
         Rows and returns become visible through ``states`` and ``returns``, which are written in place. A kernel that still
         runs on the arrays of a moment ago must not see rows there that lie beyond the end of its other arrays: so these
         two are always replaced as well.
         """
-        own = self._own._replace(**arrays)
-        own = own._replace(**{n: getattr(own, n).copy() for n in ("states", "returns") if n not in arrays})
-        if _nbytes(own) > self.max_bytes:
+        if own.states is self._own.states:
+            own = own._replace(states=own.states.copy())
+        if own.returns is self._own.returns:
+            own = own._replace(returns=own.returns.copy())
+        if own.nbytes > self.max_bytes:
             raise LimitExceeded(
                 "max_bytes",
                 self.max_bytes,
-                _nbytes(own),
+                own.nbytes,
                 "tables of the machine, which grow with the texts: raise it, or compile anew",
             )
         self._publish(own)
 
-    def _publish(self, own: _Arrays) -> None:
-        self._own = own
+    def _publish(self, own: Arrays) -> None:
+        self._own, self._views = own, Views.of(own)
         self._published = Tables.of(*own)
-        self._views = _Views(_flat(own.states), _flat(own.actions), _flat(own.returns))
 
     # ── looking ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -398,35 +375,3 @@ class LazyRSM(RecursiveMachine):
 
     def __repr__(self) -> str:
         return f"<LazyRSM: {self._n_states} states so far, {len(self._frame_keys)} return frames>"
-
-
-@kernel
-def _write_rows(
-    states: Array, first: int, n: int, class_map: int, final_outcome: int, room: int, start: int, n_classes: int
-) -> None:
-    """Rows of adjacent states."""
-    for i in range(n):
-        states[first + i, 1], states[first + i, 2], states[first + i, 3] = class_map, final_outcome, room
-    for i in range(n):
-        states[first + i, 0] = start + n_classes * i
-
-
-class _Views(NamedTuple):
-    """The same memory as some arrays, as one row each: single numbers are written in half the time."""
-
-    states: memoryview
-    actions: memoryview
-    returns: memoryview
-
-
-def _flat(array: npt.NDArray[Any]) -> memoryview:
-    return memoryview(array.data).cast("B").cast("i" if array.dtype == np.int32 else "q")
-
-
-def _unbuilt(n: int) -> npt.NDArray[np.int32]:
-    """The rows of ``Tables.states`` for n states that are not built."""
-    return np.tile(np.array([UNKNOWN, 0, -1, 0], np.int32), (n, 1))
-
-
-def _nbytes(tables: Tables | _Arrays) -> int:
-    return sum(array.nbytes for array in tables)

@@ -63,7 +63,7 @@ class Tables(NamedTuple):
 def read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """A view that cannot be written: numba compiles a kernel anew for arrays that can."""
     view: npt.NDArray[Any] = array.view()
-    view.flags.writeable = False
+    view.setflags(write=False)
     return view
 
 

@@ -16,6 +16,7 @@ from fsmc.compiler.errors import LimitExceeded
 MAX_OUTCOME_BITS = 1 << 26
 """Outcomes times formulas watched."""
 
+_FEW = 64  # a mask of so many bits is made faster one by one
 _CHUNK = 64  # bytes: a mask of a hundred thousand bits is read in pieces, since each operation on it costs its length
 
 
@@ -41,8 +42,11 @@ def as_mask(cases: Iterable[int], n: int) -> int:
     '0b1001'
     """
     chosen = list(cases)
-    if len(chosen) < 3:
-        return sum(1 << case for case in set(chosen))
+    if n <= _FEW:
+        mask = 0
+        for case in chosen:
+            mask |= 1 << case
+        return mask
     held = np.zeros(n, np.bool_)
     held[chosen] = True
     return int.from_bytes(np.packbits(held, bitorder="little").tobytes(), "little")

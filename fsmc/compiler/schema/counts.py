@@ -99,7 +99,7 @@ class Counts:
 
     def _objects(self, formula: int, limit: int) -> int:
         shape = ObjectShape(formula, (), (), False, self.table, self.emptiness)
-        live = shape.live >> shape.keys.n_names
+        live = shape.live(shape.keys.others_mask) >> shape.keys.n_names
         few = [i for i, size in enumerate(shape.keys.sizes) if size is not None and size < limit and live >> i & 1]
         if few:  # keys of a small class are counted as if they were declared
             assert shape.keys.others is not None

@@ -241,6 +241,11 @@ class Formulas:
         word = {AND: " and ", OR: " or ", ONE: " xor1 "}[kind]
         return f"({word.join(map(self.show, data))})"
 
+    def listed(self, formula: int) -> frozenset[Any] | None:
+        """The values of a formula that is an enumeration, else None."""
+        known = self._enumerations.get(formula)
+        return known[1] if known is not None and known[2] else None
+
     def _tick(self) -> None:
         """Look at the clock now and then: whatever takes long makes formulas."""
         self._n_made += 1
@@ -248,9 +253,8 @@ class Formulas:
             self.clock.check()
 
     def _intern(self, node: tuple[int, Any]) -> int:
-        known = self._ids.get(node)
-        if known is None:
-            known = self._ids[node] = len(self._nodes)
+        known = self._ids.setdefault(node, len(self._nodes))
+        if known == len(self._nodes):
             self._nodes.append(node)
         return known
 

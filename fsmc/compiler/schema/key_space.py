@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fsmc.compiler.errors import LimitExceeded
 from fsmc.compiler.schema.atoms import StrEnum
 from fsmc.compiler.schema.bits import as_mask, bits
-from fsmc.compiler.schema.formula import ATOM, FALSE, TRUE, Formulas
+from fsmc.compiler.schema.formula import FALSE, TRUE, Formulas
 from fsmc.compiler.schema.outcome_dfa import OutcomeDFA
 from fsmc.compiler.schema.string_machines import strings_that
 from fsmc.compiler.schema.strings import string_component
@@ -81,21 +81,15 @@ class Masks(dict[int, int]):
         self.table, self.index = table, {name: i for i, name in enumerate(names)}
 
     def __missing__(self, keys: int) -> int:
-        listed = _listed(keys, self.table)
+        listed = self.table.listed(keys)
         if listed is None:
             raise KeyError(keys)
-        return as_mask((self.index[name] for name in listed), len(self.index))
+        return as_mask(map(self.index.__getitem__, listed), len(self.index))
 
     def classes(self, keys: int) -> Iterable[int]:
         """The classes in a key set, in order."""
-        listed = _listed(keys, self.table)
+        listed = self.table.listed(keys)
         return bits(self[keys]) if listed is None else sorted(map(self.index.__getitem__, listed))
-
-
-def _listed(keys: int, table: Formulas) -> frozenset[str] | None:
-    """The names of a key set that is an enumeration, else None."""
-    payload = table.payload(keys) if table.kind(keys) == ATOM else None
-    return payload.values if isinstance(payload, StrEnum) else None
 
 
 def key_space(names: tuple[str, ...], key_sets: Iterable[int], table: Formulas) -> KeySpace:
@@ -115,12 +109,12 @@ def key_space(names: tuple[str, ...], key_sets: Iterable[int], table: Formulas) 
     """
     declared = frozenset(names)
     n = len(names)
-    sets = [keys for keys in sorted(set(key_sets)) if _listed(keys, table) is None]
+    sets = [keys for keys in sorted(set(key_sets)) if table.listed(keys) is None]
     mask_of = Masks(names, table)
     mask_of.update(zip((TRUE, FALSE, *sets), strings_that((TRUE, FALSE, *sets), names, table), strict=True))
 
     def undeclared(atom: int) -> int:
-        return atom if _listed(atom, table) is None else FALSE
+        return atom if table.listed(atom) is None else FALSE
 
     rest = {keys: table.substitute(keys, undeclared) for keys in sets}
     watched = tuple(sorted({keys for keys in rest.values() if keys not in (TRUE, FALSE)}))
@@ -148,7 +142,9 @@ def key_space(names: tuple[str, ...], key_sets: Iterable[int], table: Formulas) 
 def enumerated_names(key_sets: Iterable[int], table: Formulas) -> Iterable[str]:
     """Every name that a key set lists."""
     for keys in key_sets:
+        listed = table.listed(keys)
+        if listed is not None:
+            yield from listed
+            continue
         for atom in table.atoms(keys):
-            payload = table.payload(atom)
-            if isinstance(payload, StrEnum):
-                yield from payload.values
+            yield from table.listed(atom) or ()

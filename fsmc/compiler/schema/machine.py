@@ -10,8 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import numpy as np
-
 from fsmc.compiler.automata.determinize import MAX_SECONDS
 from fsmc.compiler.automata.determinize import MAX_STATES as MAX_STATES_AT_ONCE
 from fsmc.compiler.automata.lazy_rsm import MAX_BYTES, MAX_STATES
@@ -179,7 +177,7 @@ class SchemaMachine:
             byte_class = bytearray(256)
             for number, byte in enumerate(listed, 1):
                 byte_class[byte] = number
-            class_map = self._maps[listed] = self.rsm.class_map(np.frombuffer(byte_class, np.uint8))
+            class_map = self._maps[listed] = self.rsm.class_map(byte_class)
         self.rsm.set_row(state, class_map, [0, *edges.values()], final)
 
     def build_return(self, frame: int, outcome: int) -> None:

@@ -36,12 +36,12 @@ class NextKeys:
         """The classes that may come next, as a mask."""
         shape = self.shape
         if residual == TRUE:
-            return self._in_reach(shape.required, place) & shape.live
+            return shape.live(self._in_reach(shape.required, place))
         key = (residual, place)
         known = self._allowed.get(key)
         if known is None:
             wanted = shape.required | shape.wanted(residual, place)
-            candidates = self._in_reach(wanted, place) & shape.live
+            candidates = shape.live(self._in_reach(wanted, place))
             declared = candidates & shape.declared_mask
             allowed = self._anywhere if shape.any_order else self._in_order
             known, others_too = allowed(residual, place, declared, wanted)

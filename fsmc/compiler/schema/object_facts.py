@@ -245,10 +245,9 @@ def _room(shape: ObjectShape, free: int, wanted: int, limits: Limits) -> bool:
     """
     n, satisfiable = shape.keys.n_names, shape.emptiness.satisfiable
     declared = free & shape.declared_mask
-    if shape.known_live is not None:
-        unlimited = declared & ~limits.classes
-        wanted -= (unlimited & shape.known_live).bit_count()
-        declared &= ~unlimited
+    unlimited = declared & shape.judged & ~limits.classes
+    wanted -= (unlimited & shape.known_live).bit_count()
+    declared &= ~unlimited
     for c in bits(declared):
         if wanted <= 0:
             return True

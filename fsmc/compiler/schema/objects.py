@@ -62,10 +62,10 @@ class ObjectShape(Shape):
     ) -> None:
         super().__init__(watches, table, emptiness)
         self.any_order = any_order
-        payloads = {a: table.payload(a) for f in (must, *watches) for a in table.atoms(f)}
-        key_sets = [p.keys for p in payloads.values() if isinstance(p, All)]
+        payloads = map(table.payload, frozenset().union(*map(table.atoms, (must, *watches))))
+        key_sets = {p.keys for p in payloads if isinstance(p, All)}
         listed = dict.fromkeys(order)
-        names = tuple(listed) + tuple(sorted(set(enumerated_names(key_sets, table)) - set(listed)))
+        names = (*listed, *sorted(set(enumerated_names(key_sets, table)) - listed.keys()))
         self.keys: KeySpace = key_space(names, key_sets, table)
         self.declared_mask = (1 << self.keys.n_names) - 1
         self.counts = 1 << self.keys.n_classes  # in `touched`: members are counted; the value being written is judged
@@ -90,7 +90,9 @@ class ObjectShape(Shape):
         self.residual = exclusive.rewritten(table.conj(residual))
         self.watches = tuple(map(exclusive.rewritten, watches))
         self.tracks = self._duplicates_matter()
-        self.known_live: int | None = None
+        self.known_live = 0
+        """Classes of which a member can have a value, of those asked for so far."""
+        self.judged = 0
         self.states: dict[Hashable, Any] = {}  # see `ObjectState`
         self._normal: dict[tuple[int, Hashable], int] = {}
         self._derived: dict[tuple[int, int, int], int] = {}
@@ -177,16 +179,17 @@ class ObjectShape(Shape):
         """Required names that have not come yet."""
         return self.required & self.available(place)
 
-    @property
-    def live(self) -> int:
-        """Classes of which a member can have a value at all."""
-        if self.known_live is None:
-            found = (c for c, value in enumerate(self.static) if self.emptiness.satisfiable(value))
-            live = as_mask(found, self.keys.n_classes)
+    def live(self, classes: int) -> int:
+        """Those of some classes of which a member can have a value at all."""
+        new = classes & ~self.judged
+        if new:
+            static, satisfiable = self.static, self.emptiness.satisfiable
+            found = as_mask([c for c in bits(new) if satisfiable(static[c])], self.keys.n_classes)
             if self.emptiness.leaning:
-                return live
-            self.known_live = live
-        return self.known_live
+                return classes & (self.known_live | found)
+            self.judged |= new
+            self.known_live |= found
+        return classes & self.known_live
 
     # ── residuals ────────────────────────────────────────────────────────────────────────────────────────────────────
 

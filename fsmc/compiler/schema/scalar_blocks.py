@@ -147,7 +147,7 @@ class ScalarBlocks:
         byte_class = bytearray(base_class)
         for column, byte in enumerate(targets, len(base_codes)):
             byte_class[byte] = column
-        class_map = rsm.class_map(np.frombuffer(byte_class, np.uint8))
+        class_map = rsm.class_map(byte_class)
         rsm.set_row(state, class_map, np.array([*base_codes, *targets.values()], np.int32))
 
     def _base_row(self, node: KeyNode) -> tuple[bytes, list[int]]:

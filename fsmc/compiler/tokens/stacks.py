@@ -19,6 +19,7 @@ from fsmc.jit import addresses_of, kernel
 EMPTY_STACK = 0
 
 _NO_NODE = -1
+_EMPTY_TABLE = np.full(256, _NO_NODE, np.int32)
 
 
 class ReturnStacks:
@@ -40,7 +41,7 @@ class ReturnStacks:
     def __init__(self, *, max_nodes: int = 1 << 24) -> None:
         self.max_nodes = max_nodes
         self.nodes = np.zeros((64, 3), np.int32)
-        self._table = np.full(256, _NO_NODE, np.int32)
+        self._table = _EMPTY_TABLE.copy()
         self._count = np.ones(1, np.int64)
         self.addresses = addresses_of(self.nodes, self._table, self._count)
         self.lock = threading.Lock()
