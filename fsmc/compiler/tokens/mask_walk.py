@@ -117,15 +117,17 @@ def walk_alike(
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
     """For a state that is `Alike` another, whose exits and mask ``words`` are given: the ids of those tokens that do not stay
     inside here, and the exits."""
+    scratch.path[0, :2] = state, like
+    out = np.empty((len(exits) + MAX_EXITS, 3), np.int32)
+    node = n_exits = n_known = n_refused = 0
     while True:
         tables = machine.tables
-        scratch.path[0, :2] = state, like
-        out = np.empty((len(exits) + MAX_EXITS, 3), np.int32)
-        missing, n_exits, n_refused = _walk_alike_at(
-            tables.addresses, trie.addresses, scratch.path, room, exits, words, trie.token_ids, out, scratch.ids
-        )
+        missing, node, n_exits, n_known, n_refused = _walk_alike_at(
+            tables.addresses, trie.addresses, scratch.path, room, exits, words, trie.token_ids, out, scratch.ids,
+            node, n_exits, n_known, n_refused,
+        )  # fmt: skip
         if missing < 0:
-            return scratch.ids[:n_refused].copy(), read_only(out[:n_exits].copy())  # it is kept: not with all the room
+            return scratch.ids[:n_refused].copy(), read_only(out[:n_exits].copy())
         machine.build(-1, missing)
 
 
@@ -282,16 +284,15 @@ def _walk_alike(
     edges: Array, states: Array, class_maps: Array, actions: Array,
     byte: Array, depth: Array, end: Array, token_start: Array, level: Array, rounds: Array,
     path: Array, room: int, exits: Array, words: Array, token_ids: Array, out: Array, refused: Array,
-) -> tuple[int, int, int]:  # fmt: skip
-    """Walk a state and the one it is like side by side, as long as they are apart: (state to build or -1, exits, tokens
-    refused)."""
-    n = i = n_refused = 0
-    node = 0
+    node: int, n: int, i: int, n_refused: int,
+) -> tuple[int, int, int, int, int]:  # fmt: skip
+    """Walk a state and the one it is like side by side, as long as they are apart, from ``node`` on: (state to build or -1,
+    node, exits here, exits there that were looked at, tokens refused)."""
     while node < len(byte):
         d = np.int64(depth[node])
         q, p = path[d - 1, 0], path[d - 1, 1]
         if states[q, 0] == UNKNOWN:
-            return np.int64(q), n, n_refused
+            return np.int64(q), node, n, i, n_refused
         q = edges[states[q, 0] + class_maps[states[q, 1] + byte[node]]]
         p = edges[states[p, 0] + class_maps[states[p, 1] + byte[node]]]
         if q > 0 and q != p and d + rounds[level[node]] > room:
@@ -320,7 +321,7 @@ def _walk_alike(
         out[n, 0], out[n, 1], out[n, 2] = exits[i, 0], exits[i, 1], exits[i, 2]
         n += 1
         i += 1
-    return -1, n, n_refused
+    return -1, node, n, i, n_refused
 
 
 @kernel
@@ -362,13 +363,13 @@ def _walk_block_at(machine: Array, trie: Array, ranges: Array, path: Array, exit
 @kernel
 def _walk_alike_at(
     machine: Array, trie: Array, path: Array, room: int, exits: Array, words: Array, token_ids: Array,
-    out: Array, refused: Array,
-) -> tuple[int, int, int]:  # fmt: skip
+    out: Array, refused: Array, node: int, n: int, i: int, n_refused: int,
+) -> tuple[int, int, int, int, int]:  # fmt: skip
     """`_walk_alike` with addresses of the arrays."""
     return _walk_alike(
         ints_at(machine, 0), int_rows_at(machine, 1, 4), bytes_at(machine, 2), int_rows_at(machine, 3, 3),
         bytes_at(trie, 0), ints_at(trie, 1), ints_at(trie, 2), ints_at(trie, 3), bytes_at(trie, 5), ints_at(trie, 6),
-        path, room, exits, words, token_ids, out, refused,
+        path, room, exits, words, token_ids, out, refused, node, n, i, n_refused,
     )  # fmt: skip
 
 
