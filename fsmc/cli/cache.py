@@ -29,7 +29,9 @@ def path_command(as_json: JsonOption = False) -> None:
 def list_command(as_json: JsonOption = False) -> None:
     """List the compiled grammars, newest first."""
     from rich import box
+    from rich.cells import cell_len
     from rich.table import Table
+    from rich.text import Text
 
     cache = _cache()
     entries = cache.entries()
@@ -42,12 +44,18 @@ def list_command(as_json: JsonOption = False) -> None:
         print_json({"path": str(cache.directory), "bytes": total, "entries": listed})
         return
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for heading in ("source", "bytes", "age", "key"):
-        table.add_column(heading, justify="right" if heading == "bytes" else "left", overflow="ellipsis", no_wrap=True)
-    for entry in entries:
-        table.add_row(entry.label, f"{entry.size:,}", _age(entry.age), entry.key[:12])
+    headings = ("source", "bytes", "age", "key")
+    for heading in headings:
+        table.add_column(heading, justify="right" if heading == "bytes" else "left", no_wrap=True)
+    console = stdout_console()
+    rows = [(entry.label, f"{entry.size:,}", _age(entry.age), entry.key[:12]) for entry in entries]
+    figures = sum(max(map(cell_len, column)) + 3 for column in [*zip(headings, *rows, strict=True)][1:])
+    for label, *rest in rows:
+        source = Text(label)  # a pattern, whose brackets would be read as markup
+        source.truncate(max(console.width - figures - 2, 10), overflow="ellipsis")
+        table.add_row(source, *rest)
     if entries:
-        stdout_console().print(table)
+        console.print(table)
     typer.echo(f"{len(entries)} grammars, {total:,} bytes in {cache.directory}")
 
 

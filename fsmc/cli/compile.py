@@ -2,34 +2,47 @@
 
 from __future__ import annotations
 
+import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fsmc.cli.generate import model_vocabulary
 from fsmc.cli.grouped import expand
 from fsmc.cli.inspect import of_schema, schema_rows
 from fsmc.cli.machine import INDEX_SUFFIX, IndexSource, Language, MaxSeconds, MaxStates, SchemaSource, Source
-from fsmc.cli.output import JsonOption, Stages, UsageError, print_json, print_table, stages
+from fsmc.cli.output import JsonOption, MissingError, Stages, UsageError, print_json, print_table, stages
 
 if TYPE_CHECKING:
     from fsmc.compiler.pipeline import CompiledGrammar
+    from fsmc.compiler.tokens.vocabulary import Vocabulary
 
 
 @expand(Language, "language")
 def compile_command(
     language: Language,
     tokenizer: Annotated[
-        Path,
+        str,
         typer.Option(
-            "--tokenizer", "-t", help="tokenizer.json, tekken.json, tiktoken ranks, a SentencePiece model, or a folder."
+            "--tokenizer",
+            "-t",
+            help="tokenizer.json, tekken.json, tiktoken ranks, a SentencePiece model, a folder; or the model that generate "
+            "will be given: a .gguf file, or 'smollm2' (converted and kept in the cache folder).",
         ),
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help=f"The index file to write (*{INDEX_SUFFIX}).")],
     pattern: Annotated[str | None, typer.Argument(help="A regular expression.")] = None,
     vocab_size: Annotated[
         int | None, typer.Option(min=1, help="Width of the model's logits, where they are padded.")
+    ] = None,
+    eos: Annotated[
+        list[int] | None,
+        typer.Option(
+            min=0, metavar="ID", help="A token that ends a text, in place of those the files name; repeatable."
+        ),
     ] = None,
     max_states: MaxStates = None,
     max_seconds: MaxSeconds = None,
@@ -46,14 +59,23 @@ def compile_command(
 
     if output.suffix != INDEX_SUFFIX:
         raise UsageError(f"the index file's name must end in {INDEX_SUFFIX}, so that other commands know it: {output}")
+    if not output.parent.is_dir():
+        raise MissingError(f"{output.parent}: there is no such folder")
     source = language.source(pattern)
     if isinstance(source, IndexSource):
         raise UsageError(f"{pattern} is an index file: it is compiled already")
     limits = {"max_states": max_states, "max_seconds": max_seconds}
     with stages() as progress:
-        grammar, seconds = _compile(source, tokenizer, vocab_size, limits, use_cache, progress)
+        grammar, seconds = _compile(
+            source, lambda: _vocabulary(tokenizer, vocab_size, eos), limits, use_cache, progress
+        )
         progress.start("writing")
         grammar.save(output)
+    if not grammar.vocab.eos_token_ids:
+        sys.stderr.write(
+            f"warning: no token is known to end a text: {tokenizer} names none, nor does a file beside it; name it by its id "
+            "with --eos\n"
+        )
     document = summary(grammar, output, seconds)
     if isinstance(grammar.machine, RSM):
         document |= of_pattern(grammar)
@@ -69,8 +91,7 @@ def compile_command(
 
 def _compile(
     source: Source | SchemaSource,
-    tokenizer: Path,
-    vocab_size: int | None,
+    read_vocabulary: Callable[[], Vocabulary],
     limits: dict[str, Any],
     use_cache: bool,
     progress: Stages,
@@ -84,10 +105,9 @@ def _compile(
 
     stage("load", "loading")
     from fsmc.compiler.tokens.trie import trie_of
-    from fsmc.compiler.tokens.vocabulary import Vocabulary
 
     stage("vocabulary", "reading the tokenizer")
-    vocabulary = Vocabulary.from_file(tokenizer, vocab_size=vocab_size)
+    vocabulary = read_vocabulary()
     stage("trie", "token trie")
     trie_of(vocabulary)
     stage("compile", "pattern to machine")
@@ -107,6 +127,18 @@ def _compile(
         return grammar, {**seconds, "from cache": compile_seconds}
     masks = "masks" if isinstance(source, Source) else "first mask"
     return grammar, {**seconds, **grammar.stats.seconds, masks: mask_seconds}
+
+
+def _vocabulary(tokenizer: str, vocab_size: int | None, eos: list[int] | None) -> Vocabulary:
+    """Of a tokenizer's file or folder, or of a model."""
+    from fsmc.compiler.tokens.vocabulary import Vocabulary
+    from fsmc.runtime.model_files import SMOLLM2
+
+    if tokenizer != SMOLLM2 and not tokenizer.endswith(".gguf"):
+        return Vocabulary.from_file(tokenizer, vocab_size=vocab_size, eos_token_ids=eos or None)
+    if vocab_size is not None or eos:
+        raise UsageError(f"--vocab-size and --eos go with a tokenizer's file: the model {tokenizer} has its own")
+    return model_vocabulary(tokenizer)
 
 
 def fill_first_mask(grammar: CompiledGrammar) -> None:

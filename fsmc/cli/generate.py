@@ -14,7 +14,9 @@ from fsmc.cli.machine import Language, read_bytes
 from fsmc.cli.output import JsonOption, MissingError, print_json, stages
 
 if TYPE_CHECKING:
+    from fsmc.compiler.tokens.vocabulary import Vocabulary
     from fsmc.runtime.generation import Generation
+    from fsmc.runtime.models import LoadedModel
 
 Jump = Literal["canonical", "exact", "off"]
 
@@ -23,7 +25,7 @@ Jump = Literal["canonical", "exact", "off"]
 def generate_command(
     language: Language,
     model: Annotated[
-        str, typer.Option("--model", help="A folder as transformers saves it, a .gguf file, or 'smollm2'.")
+        str, typer.Option("--model", help="A folder as transformers saves it, a .gguf file, 'smollm2', or owner/name.")
     ],
     pattern: Annotated[str | None, typer.Argument(metavar="PATTERN|INDEX.fsmc", help="What the text matches.")] = None,
     prompt: Annotated[str | None, typer.Option("--prompt", "-p", help="'-' or nothing: standard input.")] = None,
@@ -36,7 +38,10 @@ def generate_command(
     temperature: Annotated[float, typer.Option(min=0.0, help="0: always the likeliest token.")] = 0.0,
     top_p: Annotated[float, typer.Option(min=0.0, max=1.0)] = 1.0,
     seed: Annotated[int | None, typer.Option(help="The same seed gives the same text.")] = None,
-    threads: Annotated[int | None, typer.Option(min=1, help="CPU threads for the model.")] = None,
+    threads: Annotated[
+        int | None,
+        typer.Option(min=1, help="CPU threads for the model. Default: torch's choice, or one where that is faster."),
+    ] = None,
     stats: Annotated[bool, typer.Option("--stats", help="Print figures to standard error.")] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -48,10 +53,12 @@ def generate_command(
     source = language.source(pattern, whitespace="json")
     text = read_bytes(prompt, prompt_file).decode("utf-8")
     with stages() as progress:
+        progress.start("reading the model's tokenizer")
+        vocabulary = model_vocabulary(model)
+        progress.start("compiling the pattern")
+        grammar = source.compile(vocabulary)  # before the model is loaded: what is wrong with it is told sooner
         progress.start("loading the model")
         loaded = _load(model, threads)
-        progress.start("compiling the pattern")
-        grammar = source.compile(loaded.vocab)
     from fsmc.runtime.generation import generate
 
     result = generate(
@@ -74,17 +81,33 @@ def generate_command(
         sys.stderr.write(figures(result))
 
 
-def _load(model: str, threads: int | None) -> Any:
+def model_vocabulary(model: str) -> Vocabulary:
+    """The vocabulary of a model, whose weights are not read. Raises MissingError."""
     from fsmc.compiler.errors import FsmcError
+    from fsmc.runtime.model_files import find_model
 
     try:
-        from fsmc.runtime.models import load_model
-    except ImportError as error:
-        raise MissingError(f"generate needs torch and transformers ({error}): pip install 'fsmc[hf]'") from error
-    try:
-        return load_model(model, threads=threads)
+        find_model(model)  # of a wrong name: before torch is imported
+        try:
+            from fsmc.runtime.models import load_vocabulary
+        except ImportError as error:
+            raise MissingError(f"a model needs torch and transformers ({error}): pip install 'fsmc[hf]'") from error
+        return load_vocabulary(model)
     except FsmcError as error:
         raise MissingError(str(error)) from error
+
+
+def _load(model: str, threads: int | None) -> LoadedModel:
+    from fsmc.compiler.errors import FsmcError
+    from fsmc.runtime.models import choose_threads, load_model
+
+    try:
+        loaded = load_model(model, threads=threads)
+    except FsmcError as error:
+        raise MissingError(str(error)) from error
+    if threads is None:
+        choose_threads(loaded.model)
+    return loaded
 
 
 def _in_chat_form(tokenizer: Any, text: str) -> list[int]:

@@ -88,12 +88,13 @@ def print_table(title: str, rows: Mapping[str, str]) -> None:
     """A two-column table of figures."""
     from rich import box
     from rich.table import Table
+    from rich.text import Text  # the rows hold patterns, whose brackets would be read as markup
 
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, show_header=False, pad_edge=False)
+    table = Table(title=Text(title), title_justify="left", box=box.SIMPLE_HEAD, show_header=False, pad_edge=False)
     table.add_column(style="cyan", no_wrap=True)
     table.add_column()
     for name, value in rows.items():
-        table.add_row(name, value)
+        table.add_row(name, Text(value))
     stdout_console().print(table)
 
 
@@ -132,7 +133,7 @@ def stages() -> Iterator[Stages]:
     console = Console(stderr=True)
     columns = (
         SpinnerColumn(),
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),

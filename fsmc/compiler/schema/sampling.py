@@ -6,6 +6,8 @@ long, or nests deeply, it takes the shortest way to an end (see `ending`).
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import numpy.typing as npt
 
@@ -117,7 +119,8 @@ class InstanceSampler:
         for code, group in self.walker.groups(walk.state):
             if code > 0:
                 moves.append(Move(self._one_of(group), code))
-                weights.append(_EXPONENT if set(group) <= set(b"eE") else float(_WEIGHT[list(group)].max()))
+                weight = _EXPONENT if set(group) <= set(b"eE") else float(_WEIGHT[list(group)].max())
+                weights.append(_MINUS_ZERO if group == b"0" and _MINUS.search(walk.text) else weight)
                 continue
             kind, operand, frame = rsm.action(code)
             if kind == CALL:
@@ -173,5 +176,8 @@ def _weights() -> npt.NDArray[np.float64]:
 
 
 _WEIGHT = _weights()
-_EXPONENT, _LATE_END = 0.05, 0.2
-"""How natural an exponent is beside digits; and an end although the coin said that the text goes on."""
+_EXPONENT, _LATE_END, _MINUS_ZERO = 0.05, 0.2, 1e-3
+"""How natural an exponent is beside digits; an end although the coin said that the text goes on; and -0 beside -1."""
+
+_MINUS = re.compile(rb"(?:^|[\[ :,\n])-$")
+"""A text that ends where a negative number begins (or what looks like one in a string: it is only what is preferred)."""

@@ -123,9 +123,12 @@ def save_arrays(path: str | os.PathLike[str], arrays: Mapping[str, Array], metad
             file.flush()
             os.fsync(file.fileno())  # or a crash could leave the new name with none of the new content
         os.replace(temporary, target)
-    except BaseException:
+    except BaseException as error:
         with contextlib.suppress(OSError):
             temporary.unlink()
+        if isinstance(error, OSError):  # name what the caller knows, not the temporary file
+            error.filename = os.fspath(target.parent if isinstance(error, FileNotFoundError) else target)
+            error.filename2 = None
         raise
 
 
