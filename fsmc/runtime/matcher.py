@@ -75,6 +75,10 @@ class GrammarMatcher:
         self._row, self._row_address = _NO_ROW, _NO_ADDRESS
         self.reset()
 
+    def __repr__(self) -> str:
+        where = "ended" if self._terminated else f"in state {self._state}"
+        return f"<GrammarMatcher {where} after {self._n_entries} entries, of {self._grammar!r}>"
+
     def reset(self) -> None:
         """Back to the beginning, with an empty history."""
         self._state, self._stack, self._terminated = self._machine.start, EMPTY_STACK, False
