@@ -50,6 +50,7 @@ CASES = {
         {"items": {"anyOf": [{"type": "string", "minLength": 2, "maxLength": 30}, {"pattern": "^(ab)*[é]+.?$", "maxLength": 40}]}},
         ["a" * 27 + "é", "ab" * 13 + "éé", "é" * 25],
     ),
+    "a counted pattern": ({"type": "string", "pattern": "a$", "maxLength": 30}, "b" * 29 + "a"),
     "counted patterns with an end": (
         {
             "items": {
