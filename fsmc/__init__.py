@@ -28,8 +28,10 @@ if TYPE_CHECKING:
     from fsmc.compiler.errors import LimitExceeded as LimitExceeded
     from fsmc.compiler.errors import MachineError as MachineError
     from fsmc.compiler.errors import PatternSyntaxError as PatternSyntaxError
+    from fsmc.compiler.errors import SchemaError as SchemaError
     from fsmc.compiler.errors import TokenRejected as TokenRejected
     from fsmc.compiler.errors import UnsupportedPatternError as UnsupportedPatternError
+    from fsmc.compiler.errors import UnsupportedSchemaError as UnsupportedSchemaError
     from fsmc.compiler.errors import VocabularyError as VocabularyError
     from fsmc.compiler.pipeline import CompiledGrammar as CompiledGrammar
     from fsmc.compiler.pipeline import GrammarCompiler as GrammarCompiler
@@ -57,8 +59,10 @@ _HOME = {
         "LimitExceeded",
         "MachineError",
         "PatternSyntaxError",
+        "SchemaError",
         "TokenRejected",
         "UnsupportedPatternError",
+        "UnsupportedSchemaError",
         "VocabularyError",
     ),
     "fsmc.compiler.pipeline": ("CompiledGrammar", "GrammarCompiler"),
@@ -81,7 +85,13 @@ __all__ = ["__version__", *sorted(_MODULE_OF)]
 def __getattr__(name: str) -> Any:
     if name not in _MODULE_OF:
         raise AttributeError(f"module 'fsmc' has no attribute {name!r}")
-    value = globals()[name] = getattr(importlib.import_module(_MODULE_OF[name]), name)
+    try:
+        module = importlib.import_module(_MODULE_OF[name])
+    except ModuleNotFoundError as error:
+        if error.name not in ("torch", "transformers"):
+            raise
+        raise ImportError(f"fsmc.{name} needs {error.name}: pip install 'fsmc[hf]'", name=error.name) from error
+    value = globals()[name] = getattr(module, name)
     return value
 
 

@@ -72,7 +72,7 @@ class CompileStats:
 class CompiledGrammar:
     """A constraint, compiled for one vocabulary: what matchers run on. Shared by any number of them, in any thread.
 
-    ``machine`` is the RSM that runs, ``dfa`` the same as a plain DFA (None if it has calls), ``vocab`` the vocabulary,
+    ``machine`` is the RSM that runs, ``dfa`` the same as a plain DFA (None if it has calls, as those of schemas do), ``vocab`` the vocabulary,
     ``kind`` and ``source`` what it was compiled from, ``stats`` how that went, ``masks`` where the rows of allowed tokens
     come from: computed when a state is first met, or a whole `TokenIndex` after `build_index`.
 
@@ -102,6 +102,10 @@ class CompiledGrammar:
         self._index, self._on_index = index, on_index
         self._lazy: LazyMasks | None = None
         self._jump_map: JumpForwardMap | None = None
+
+    def __repr__(self) -> str:
+        shown = self._source if len(self._source) <= 40 else self._source[:39] + "…"
+        return f"<CompiledGrammar: {self.kind}{f' {shown!r}' if shown else ''}, {self.machine.n_states} states>"
 
     @property
     def trie(self) -> TokenTrie:

@@ -170,10 +170,13 @@ class _Helpers:
                 self._n += 1
         for k in range(1, n_threads):
             self._jobs.put((function, arguments, n * k // n_threads, n * (k + 1) // n_threads, done))
-        function(*arguments, 0, n // n_threads)
-        for _ in range(1, n_threads):
-            if error := done.get():
-                raise error
+        errors: list[BaseException] = []
+        try:
+            function(*arguments, 0, n // n_threads)
+        finally:  # nobody may still write when this returns
+            errors += [error for _ in range(1, n_threads) if (error := done.get())]
+        if errors:
+            raise errors[0]
 
     @staticmethod
     def _work(jobs: SimpleQueue[Any]) -> None:

@@ -71,9 +71,15 @@ class GrammarMatcher:
         self._stop_ids, self._stop_bits, self._stop_texts = StopTokens.of(vocab, stop_token_ids)
         self._max_rollback = max_rollback_tokens
         self._mask: Any = None
+        self._data_ptr: Any = None
+        self._mask_pointer = 0
         self._mask_index = -1
         self._row, self._row_address = _NO_ROW, _NO_ADDRESS
         self.reset()
+
+    def __repr__(self) -> str:
+        where = "ended" if self._terminated else f"in state {self._state}"
+        return f"<GrammarMatcher {where} after {self._n_entries} entries, of {self._grammar!r}>"
 
     def reset(self) -> None:
         """Back to the beginning, with an empty history."""
@@ -269,10 +275,16 @@ class GrammarMatcher:
         Raises TypeError for another dtype, device or kind of array, ValueError for too few words, IndexError for a row
         that does not exist.
         """
-        if mask is not self._mask or index != self._mask_index:
+        if (
+            mask is not self._mask
+            or index != self._mask_index
+            or (self._data_ptr is not None and self._data_ptr() != self._mask_pointer)
+        ):
             self._row = _mask_row(mask, index, -(-self._size // 32))
             self._row_address = addresses_of(self._row)
             self._mask, self._mask_index = mask, index  # an engine brings the same mask at every step: check it once
+            self._data_ptr = getattr(mask, "data_ptr", None)  # but a tensor may be moved
+            self._mask_pointer = 0 if self._data_ptr is None else self._data_ptr()
         row = self._row
         if self._terminated:
             row.fill(0)
@@ -323,6 +335,8 @@ def mask_rows(mask: Any, n_words: int) -> npt.NDArray[np.int32]:
     rows = array if array.ndim == 2 else array[None]
     if not rows.flags.writeable or (rows.shape[1] > 1 and rows.strides[1] != 4):
         raise ValueError("the mask must be writable, and the words of a row adjacent")
+    if len(rows) > 1 and (rows.strides[0] % 4 or rows.strides[0] < 4 * rows.shape[1]):
+        raise ValueError("the rows of the mask must follow each other in memory, each at whole words")
     return rows
 
 

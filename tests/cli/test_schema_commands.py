@@ -175,18 +175,15 @@ def test_options_that_do_not_go_together(fsmc_command, schema_file, monkeypatch,
     assert outcome.code == (3 if "no-such-file" in said else 2) and said in outcome.err and outcome.out == ""
 
 
-def test_generate(fsmc_command, schema_file, monkeypatch) -> None:
+def test_generate(fsmc_command, schema_file, tmp_path) -> None:
     pytest.importorskip("torch", reason="generating needs torch")
     pytest.importorskip("transformers", reason="generating needs transformers")
-    from types import SimpleNamespace
-
-    from fsmc.runtime import models
     from fsmc.runtime.toy_model import toy_model
 
-    model, tokenizer, vocab = toy_model()
-    loaded = SimpleNamespace(model=model, tokenizer=tokenizer, vocab=vocab)
-    monkeypatch.setattr(models, "load_model", lambda name, threads=None: loaded)
-    command = ("generate", "--model", "toy", "-p", "Who is it? ", "--max-tokens", "200", "--seed", "1")
+    model, tokenizer, _ = toy_model()
+    model.save_pretrained(tmp_path / "toy")
+    tokenizer.save_pretrained(tmp_path / "toy")
+    command = ("generate", "--model", tmp_path / "toy", "-p", "Who is it? ", "--max-tokens", "200", "--seed", "1")
     schema = {"type": "object", "properties": {"who": {"enum": ["ann", "bob"]}, "ok": {"type": "boolean"}}}
     schema |= {"required": ["who", "ok"], "additionalProperties": False}
     schema_file.write_text(json.dumps(schema))

@@ -15,7 +15,7 @@ pytest.importorskip("transformers", reason="models need transformers")
 
 from fsmc.compiler.errors import FsmcError  # noqa: E402
 from fsmc.runtime import models  # noqa: E402
-from fsmc.runtime.models import load_model  # noqa: E402
+from fsmc.runtime.models import choose_threads, load_model, load_vocabulary  # noqa: E402
 from fsmc.runtime.toy_model import toy_model  # noqa: E402
 
 
@@ -36,6 +36,7 @@ def test_a_folder(toy: Any, tmp_path: Path) -> None:
     toy.tokenizer.save_pretrained(tmp_path)
     assert same(toy, load_model(tmp_path))
     assert load_model(str(tmp_path), dtype="bfloat16").model.dtype == torch.bfloat16
+    assert load_vocabulary(tmp_path).fingerprint == toy.vocab.fingerprint
 
 
 def test_the_toy_model_is_the_same_every_time(toy: Any) -> None:
@@ -93,7 +94,23 @@ def test_a_gguf_file_is_converted_once(toy: Any, gguf_file: Any) -> None:
     assert same(toy, load_model(file))
     assert same(toy, load_model(file.parent))
     assert same(toy, load_model(file.parent, gguf_file=file.name))
+    assert load_vocabulary(file).fingerprint == toy.vocab.fingerprint
     assert converted == [file]
+
+
+def test_a_vocabulary_alone_is_kept_with_its_model(toy: Any, gguf_file: Any) -> None:
+    file, converted = gguf_file
+    assert load_vocabulary(file).fingerprint == toy.vocab.fingerprint
+    assert same(toy, load_model(file))
+    assert converted == [file]
+
+
+def test_threads_are_as_many_as_before_or_one(toy: Any) -> None:
+    before = torch.get_num_threads()
+    try:
+        assert choose_threads(toy.model) == torch.get_num_threads() in (before, 1)
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_a_changed_gguf_file_is_converted_again(gguf_file: Any) -> None:

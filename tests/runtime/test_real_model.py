@@ -43,8 +43,10 @@ def smollm2() -> Any:
 
 
 def test_the_demo_on_the_toy_model(demo: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    assert demo(["--model", "toy", "--rounds", "1"]) == 0
-    assert "forward passes" in capsys.readouterr().out
+    assert demo(["--model", "toy", "--rounds", "2"]) == 0
+    out, err = capsys.readouterr()
+    assert "forward passes" in out
+    assert all(f"{stage} …\n" in err for stage in ("compiling the pattern", "round 2 of 2, jump=off")), "no terminal"
 
 
 def test_the_demo_says_what_is_wrong(demo: Any, capsys: pytest.CaptureFixture[str]) -> None:

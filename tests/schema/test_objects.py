@@ -11,6 +11,7 @@ from dense_schemas import OBJECTS, mixed, object_schema
 from schema_strategies import accepts_in_some_order, sample, shuffled, validator
 
 from fsmc.compiler.automata.lazy_rsm import LazyRSM
+from fsmc.compiler.automata.recursion import Like
 from fsmc.compiler.errors import EmptyLanguageError
 from fsmc.compiler.schema.document import SchemaDocument
 from fsmc.compiler.schema.machine import SchemaMachine, TextOptions
@@ -109,3 +110,23 @@ def test_names_that_are_escaped(order: str) -> None:
         assert rsm is not None
         assert rsm.matches(json.dumps(dict.fromkeys(names), ensure_ascii=False).encode())
         assert not rsm.matches(b'{"q\\"": null}') and not rsm.matches(b'{"q\\"": 1')
+
+
+def test_a_class_is_asked_for_when_a_key_of_it_may_come() -> None:
+    names = [f"name{i}" for i in range(50)]
+    members = {name: {"type": "array", "items": {"minimum": i}} for i, name in enumerate(names)}
+    schema = {"type": "object", "properties": members, "required": names[:2]}
+    built = SchemaMachine(SchemaDocument(schema), TextOptions(whitespace="json"))
+    root = built.keywords.schema(built.keywords.document.root)
+    shape = built._object_shape(built.keywords.expand(root, "object"), (), tuple(names), False)
+    assert shape.allowed(shape.residual, 0) == shape.judged == 0b1
+    assert shape.allowed(shape.residual, 1) == 0b10
+    assert shape.judged == 0b11
+    assert shape.allowed(shape.residual, 2).bit_count() == 49
+    assert shape.judged == shape.known_live == (1 << 51) - 1
+
+
+def test_keys_of_objects_that_declare_none_share_their_states() -> None:
+    built = SchemaMachine(SchemaDocument({"additionalProperties": {"type": "object"}}), TextOptions(whitespace="json"))
+    assert built.rsm.matches(b'{"a": {"b": 1}, "c": {}}')
+    assert not any(isinstance(built.rsm.state_key(q), Like) for q in range(1, built.rsm.n_states))

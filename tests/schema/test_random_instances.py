@@ -131,3 +131,10 @@ def test_the_search_for_an_end_is_bounded() -> None:
     sampler = InstanceSampler(SchemaRecipe(SCHEMAS["long array"]).build(), seed=0, max_length=10, max_steps=50)
     with pytest.raises(LimitExceeded, match="max_steps=50"):
         sampler.sample()
+
+
+def test_integers_are_not_minus_zero() -> None:
+    sampler = InstanceSampler(SchemaRecipe({"type": "array", "items": {"type": "integer"}}).build(), seed=0)
+    texts = [sampler.sample() for _ in range(100)]
+    negative = [item for text in texts for item in text[1:-1].split(",") if item.startswith("-")]
+    assert len(negative) > 10 and negative.count("-0") <= len(negative) // 50  # evenly, it would be one in ten

@@ -1,6 +1,9 @@
 """A mask holds exactly the tokens that the matcher takes, in every place of texts under schemas of each kind of component."""
 
+import contextlib
 import json
+import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -19,6 +22,10 @@ CASES = {
     "few other keys": (
         {"propertyNames": {"enum": ["n", "na", "id"]}, "properties": {"na": {"type": "null"}}},
         {"na": None, "n": [], "id": 1},
+    ),
+    "closed key patterns": (
+        {"properties": {"abcd": True}, "patternProperties": {"^x": True}, "additionalProperties": False},
+        {"abcd": 1, "x1": 2, "xab": 3},
     ),
     "tracked keys": ({"minProperties": 3, "properties": {"a": True}}, {"a": 1, "b": 2, "n": 3}),
     "names with escapes": (
@@ -43,6 +50,19 @@ CASES = {
         {"items": {"anyOf": [{"type": "string", "minLength": 2, "maxLength": 30}, {"pattern": "^(ab)*[é]+.?$", "maxLength": 40}]}},
         ["a" * 27 + "é", "ab" * 13 + "éé", "é" * 25],
     ),
+    "a counted pattern": ({"type": "string", "pattern": "a$", "maxLength": 30}, "b" * 29 + "a"),
+    "counted patterns with an end": (
+        {
+            "items": {
+                "anyOf": [
+                    {"type": "string", "pattern": "a$", "maxLength": 30},
+                    {"type": "string", "pattern": "[ab]{3}$", "maxLength": 30},
+                    {"type": "string", "pattern": "^(ab)*c?.*b$", "maxLength": 30},
+                ]
+            }
+        },
+        ["b" * 29 + "a", "x" * 27 + "aba", "abc" + "é" * 20 + "aaaaaab"],
+    ),
     "large counted patterns": (
         {"items": {"type": "string", "pattern": "^(\\S+ ){0,60}\\S+$", "minLength": 3, "maxLength": 40}},
         ["a nam " + "é" * 20 + " 12 x", "a" * 38],
@@ -55,6 +75,11 @@ CASES = {
     ),
 }  # fmt: skip
 PIECES = [
+    "ab",
+    "xab",
+    "abcd",
+    "bba",
+    "xx",
     "a" * 13,
     "a" * 20,
     "a" * 29,
@@ -111,3 +136,48 @@ def test_masks_are_what_the_matcher_takes(name, whitespace, order):
                 assert allowed == taken, text[:i]
             assert matcher.accept_bytes(text[i : i + 1])
         assert matcher.is_completed()
+
+
+def test_a_limit_leaves_the_machine_usable():
+    """Keys whose states did not fit are refused each time they are asked for, and no other text is read wrongly for it."""
+    names = {f"n{i}_{'abc'[i % 3] * 6}": {"type": "integer"} for i in range(12)}
+    schema = {"properties": names, "required": list(names)[::3]}
+    text = json.dumps(dict.fromkeys(names, 1)).encode()
+    for limit in range(110, 460, 20):
+        grammar = fsmc.GrammarCompiler(vocabulary(), cache_dir=None, max_states=limit).compile_json_schema(schema)
+        reached = set()
+        for _ in range(3):
+            matcher = fsmc.GrammarMatcher(grammar)
+            n = 0
+            with contextlib.suppress(fsmc.LimitExceeded):
+                while n < len(text) and matcher.accept_bytes(text[n : n + 1]):
+                    n += 1
+                assert n == len(text)
+            reached.add(n)
+        assert len(reached) == 1
+
+
+def test_threads_that_share_a_grammar_see_the_same_masks():
+    schema = {"items": {"type": "string", "maxLength": 60, "pattern": "^[ab]*(c|é)?[a-z]*$"}}
+    vocab = vocabulary()
+    compiler = fsmc.GrammarCompiler(vocab, cache_dir=None)
+    texts = [json.dumps(["ab" * n + "c" + "xyz" * n for n in range(k, 12, 2)]).encode() for k in range(4)]
+
+    def masks(grammar, text):
+        mask, matcher, found = fsmc.allocate_token_bitmask(1, vocab.size), fsmc.GrammarMatcher(grammar), []
+        for byte in text:
+            matcher.fill_next_token_bitmask(mask)
+            found.append(mask.tobytes())
+            assert matcher.accept_bytes(bytes([byte]))
+        return found
+
+    expected = [masks(compiler.compile_json_schema(schema), text) for text in texts]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for _ in range(3):
+            shared = compiler.compile_json_schema(schema)
+            with ThreadPoolExecutor(4) as pool:
+                assert list(pool.map(masks, [shared] * len(texts), texts)) == expected
+    finally:
+        sys.setswitchinterval(interval)

@@ -1,5 +1,7 @@
 """Packed mask rows, and masks computed when met."""
 
+import copy
+import pickle
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -146,3 +148,24 @@ def test_rows_that_are_kept_hold_no_room_that_they_do_not_use() -> None:
     kept = [row.exits for row in grammar.masks._blocks.values() if row is not None]
     assert len(kept) > 5
     assert all(exits.base is None or exits.base.nbytes == exits.nbytes for exits in kept)
+
+
+def test_copies_have_addresses_of_their_own():
+    example = EXAMPLES["sums"]
+    machine, trie = example.machine, TokenTrie.build(vocabulary_for(example))
+    expected = LazyMasks(machine, trie).allowed_token_ids(machine.start).tolist()
+    for other_machine, other_trie in [copy.deepcopy((machine, trie)), pickle.loads(pickle.dumps((machine, trie)))]:
+        assert other_trie.addresses.tolist() != trie.addresses.tolist()
+        assert other_machine.tables.addresses.tolist() != machine.tables.addresses.tolist()
+        masks = LazyMasks(other_machine, other_trie)
+        assert masks.allowed_token_ids(other_machine.start).tolist() == expected
+        row = masks.row(other_machine.start, 0)
+        copied = pickle.loads(pickle.dumps(row))
+        assert copied.ids.tolist() == row.ids.tolist() and copied.addresses[2] != row.addresses[2]
+
+
+@pytest.mark.parametrize("out", [np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(8, np.int32)[::4]])
+def test_rows_are_written_only_where_they_fit(out):
+    masks = LazyMasks(RSM.from_dfa(compile_dfa("a")), TokenTrie.build(Vocabulary.from_tokens([b"a"] * 65)))
+    with pytest.raises(ValueError, match="int32"):
+        masks.copy_row(masks.machine.start, 0, out)

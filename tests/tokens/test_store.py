@@ -220,3 +220,9 @@ def test_a_failed_write_leaves_the_old_file_and_no_other(tmp_path, monkeypatch):
 def test_writing_into_a_missing_folder_is_an_os_error(tmp_path):
     with pytest.raises(OSError, match="No such file"):
         save_arrays(tmp_path / "gone" / "x", ARRAYS, METADATA)
+
+
+def test_a_missing_folder_is_named(tmp_path) -> None:
+    with pytest.raises(FileNotFoundError) as caught:
+        save_arrays(tmp_path / "missing" / "x.fsmc", ARRAYS, METADATA)
+    assert caught.value.filename == str(tmp_path / "missing")

@@ -85,12 +85,14 @@ def groups_below(byte: npt.NDArray[np.uint8], parent: npt.NDArray[np.int32]) -> 
     return groups
 
 
-def loop_groups(delta: npt.NDArray[np.int32], byte_class: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
+def loop_groups(
+    delta: npt.NDArray[np.int32], byte_class: npt.NDArray[np.uint8], *, spread: bool = True
+) -> npt.NDArray[np.int64]:
     """For each state, groups of which any text (of well-formed characters) can be read from it, as bits.
 
     delta: int32[n_states, n_classes], byte_class: uint8[256]. Returns int64[n_states]. They are those whose bytes lead from the
     state back to it; and, in machines of up to 512 states, one set for all states that texts over it never lead out
-    of. States that loop on no ASCII byte have otherwise the
+    of (not without ``spread``). States that loop on no ASCII byte have otherwise the
     empty set, right or not: that test is what keeps this at some nanoseconds a state.
 
     >>> only_a = np.zeros(256, np.uint8); only_a[ord("-")] = 1
@@ -101,7 +103,7 @@ def loop_groups(delta: npt.NDArray[np.int32], byte_class: npt.NDArray[np.uint8])
     delta, byte_class = read_only(delta), read_only(byte_class)
     home, todo = np.zeros(len(delta), np.bool_), np.empty((4 * 64, 2), np.int32)
     _loop_groups(delta, byte_class, np.unique(byte_class[:128]), todo, home, loops)
-    if len(delta) <= _MAX_STATES:
+    if spread and len(delta) <= _MAX_STATES:
         _spread_groups(delta, byte_class, todo, home, loops)
     return loops
 

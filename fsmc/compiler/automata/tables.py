@@ -45,6 +45,9 @@ class Tables(NamedTuple):
     loops: npt.NDArray[np.int64]
     addresses: npt.NDArray[np.int64]
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Tables.of, self[:6]  # copies have addresses of their own
+
     @classmethod
     def of(
         cls,

@@ -18,6 +18,7 @@ from fsmc.compiler.automata.dfa import Array
 from fsmc.compiler.automata.lazy_rsm import LazyRSM
 from fsmc.compiler.automata.recursion import Like
 from fsmc.compiler.automata.tables import read_only
+from fsmc.compiler.errors import LimitExceeded
 from fsmc.compiler.schema.outcome_dfa import OutcomeDFA
 from fsmc.jit import kernel
 
@@ -107,8 +108,13 @@ class KeyRows:
         )  # fmt: skip
         self._n_entries += n_new
         if n_new:
-            rsm.reserve(n_new, Like(first, like[:n_new]))
-            rsm.set_rows(first, self._map, codes[:n_new])
+            try:
+                rsm.reserve(n_new, Like(first, like[:n_new].copy()))
+                rsm.set_rows(first, self._map, codes[:n_new])
+            except LimitExceeded:  # the entries speak of states that are not there: forget them all
+                self._newest.fill(-1)
+                self._n_entries = 0
+                raise
         return int(state)
 
 

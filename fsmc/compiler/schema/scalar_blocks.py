@@ -307,7 +307,10 @@ class CountedBlocks:
         self._byte_class, _ = _own_class(counted.dfa, b'"')
         self._map = rsm.class_map(self._byte_class)
         self._exits = np.array([*exits, 0], np.int32)  # [-1]: of a state in which the text may not end
-        self._loops = np.where(counted.whole, loop_groups(counted.dfa.delta, counted.dfa.byte_class), 0)
+        loops = loop_groups(
+            counted.dfa.delta, counted.dfa.byte_class, spread=False
+        )  # `CountedString.room` is for loops
+        self._loops = np.where(counted.whole, loops, 0)
         self._blocks: dict[int, int] = {}
         self._n_counts = max(1, min(32, ENTRIES_AT_ONCE // counted.dfa.delta.size))  # in a block
 
@@ -334,11 +337,14 @@ class CountedBlocks:
         room = FOREVER if counted.maximum is None else counted.maximum - count - counted.longest_short_rest
         if not counted.may_end(count) or room < MIN_ROOM:
             return 0, 0
-        if self._uncounted is None:
-            delta = np.concatenate((dfa.delta, dfa.delta[:, dfa.byte_class[ord('"')], None]), axis=1)
-            quote, ends = self._byte_class[ord('"')], dfa.outcome >= 0
-            delta[ends, quote] = self._exits[dfa.outcome[ends]]
-            self._uncounted = self.rsm.add_block(self._byte_class, delta, np.full(len(delta), -1, np.int32), self._name)
+        with self.rsm.lock:
+            if self._uncounted is None:
+                delta = np.concatenate((dfa.delta, dfa.delta[:, dfa.byte_class[ord('"')], None]), axis=1)
+                quote, ends = self._byte_class[ord('"')], dfa.outcome >= 0
+                delta[ends, quote] = self._exits[dfa.outcome[ends]]
+                self._uncounted = self.rsm.add_block(
+                    self._byte_class, delta, np.full(len(delta), -1, np.int32), self._name
+                )
         return self._uncounted + q, room
 
     def build(self, first: int, state: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Hashable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -41,6 +41,9 @@ class Row(NamedTuple):
     ids: npt.NDArray[np.int32]
     addresses: npt.NDArray[np.int64]
     may_end: bool = False
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _row, (self.base, self.ids, self.may_end)
 
 
 class BlockRow(NamedTuple):
@@ -91,6 +94,8 @@ class LazyMasks:
 
     def copy_row(self, state: int, stack: int, out: npt.NDArray[np.int32]) -> None:
         """Write the mask row of a configuration into ``out`` (int32, at least ceil(vocab_size / 32) words; more become 0)."""
+        if out.dtype != np.int32 or not out.flags.c_contiguous or len(out) < len(self.trie.all_tokens):
+            raise ValueError(f"a mask row is int32[{len(self.trie.all_tokens)} or more], its words adjacent")
         row = self.row(state, stack)  # held until the kernel is done
         copy_flipped(row.addresses, addresses_of(out))
 
@@ -174,8 +179,9 @@ class LazyMasks:
 
     def _block_row(self, state: int, scratch: Scratch) -> BlockRow | None:
         """What does not depend on the caller, for a state of a block for which it is worth to know that apart."""
-        if state in self._blocks:
-            return self._blocks[state]
+        known = self._blocks.get(state, _UNASKED)
+        if known is not _UNASKED:
+            return known  # type: ignore[return-value]  # the other kind is excluded
         block, found = self.machine.block_of(state), None
         if isinstance(block, Block):
             found = self._row_in(block, state, scratch)
@@ -185,12 +191,17 @@ class LazyMasks:
             if row is not None:
                 words = np.empty_like(row.inside.base)
                 copy_flipped(row.inside.addresses, addresses_of(words))
-                refused, exits = walk_alike(self.machine, self.trie, state, like, room, row.exits, words, scratch)
-                inside = row.inside
-                if len(refused):
-                    inside = _few_flips(inside.base, np.concatenate((inside.ids, refused)))
-                found = BlockRow(inside, exits)
-        self._blocks[state] = found
+                other = walk_alike(self.machine, self.trie, state, like, room, row.exits, words, scratch)
+                if other is not None:
+                    refused, exits = other
+                    inside = row.inside
+                    if len(refused):
+                        inside = _few_flips(inside.base, np.concatenate((inside.ids, refused)))
+                    found = BlockRow(inside, exits)
+        with self._lock:
+            self._blocks[state] = found
+            if found is not None:
+                self._nbytes += self._size(found.inside) + found.exits.nbytes
         return found
 
     def _row_in(self, block: Block, state: int, scratch: Scratch) -> BlockRow | None:
@@ -223,13 +234,18 @@ def _few_flips(base: npt.NDArray[np.int32], ids: npt.NDArray[np.int32], may_end:
     if len(ids) > max_packed_ids(len(base)):
         words = np.empty_like(base)
         copy_flipped(addresses_of(base, ids), addresses_of(words))
-        words.setflags(write=False)
         base, ids = words, _NO_IDS
+    return _row(base, ids, may_end)
+
+
+def _row(base: npt.NDArray[np.int32], ids: npt.NDArray[np.int32], may_end: bool) -> Row:
+    base.setflags(write=False)
     ids.setflags(write=False)
     return Row(base, ids, addresses_of(base, ids), may_end)
 
 
 _NO_IDS = np.empty(0, np.int32)
+_UNASKED = object()
 
 
 @kernel

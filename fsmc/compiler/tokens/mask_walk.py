@@ -114,9 +114,9 @@ def walk_alike(
     exits: npt.NDArray[np.int32],
     words: npt.NDArray[np.int32],
     scratch: Scratch,
-) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]] | None:
     """For a state that is `Alike` another, whose exits and mask ``words`` are given: the ids of those tokens that do not stay
-    inside here, and the exits."""
+    inside here, and the exits. None if more can be read here than there."""
     scratch.path[0, :2] = state, like
     out = np.empty((len(exits) + MAX_EXITS, 3), np.int32)
     node = n_exits = n_known = n_refused = 0
@@ -126,6 +126,8 @@ def walk_alike(
             tables.addresses, trie.addresses, scratch.path, room, exits, words, trie.token_ids, out, scratch.ids,
             node, n_exits, n_known, n_refused,
         )  # fmt: skip
+        if missing == -2:
+            return None
         if missing < 0:
             return scratch.ids[:n_refused].copy(), read_only(out[:n_exits].copy())
         machine.build(-1, missing)
@@ -286,8 +288,8 @@ def _walk_alike(
     path: Array, room: int, exits: Array, words: Array, token_ids: Array, out: Array, refused: Array,
     node: int, n: int, i: int, n_refused: int,
 ) -> tuple[int, int, int, int, int]:  # fmt: skip
-    """Walk a state and the one it is like side by side, as long as they are apart, from ``node`` on: (state to build or -1,
-    node, exits here, exits there that were looked at, tokens refused)."""
+    """Walk a state and the one it is like side by side, as long as they are apart, from ``node`` on: (state to build, -1 or, where
+    something can be read here and not there, -2; node, exits here, exits there that were looked at, tokens refused)."""
     while node < len(byte):
         d = np.int64(depth[node])
         q, p = path[d - 1, 0], path[d - 1, 1]
@@ -295,6 +297,8 @@ def _walk_alike(
             return np.int64(q), node, n, i, n_refused
         q = edges[states[q, 0] + class_maps[states[q, 1] + byte[node]]]
         p = edges[states[p, 0] + class_maps[states[p, 1] + byte[node]]]
+        if q > 0 and p <= 0:
+            return -2, node, n, i, n_refused
         if q > 0 and q != p and d + rounds[level[node]] > room:
             path[d, 0], path[d, 1] = q, p
             node += 1

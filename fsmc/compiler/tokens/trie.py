@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -64,6 +64,11 @@ class TokenTrie:
         self.tops.setflags(write=False)
         object.__setattr__(self, "no_tokens", np.zeros_like(self.all_tokens))
         self.no_tokens.setflags(write=False)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return TokenTrie, tuple(
+            getattr(self, each.name) for each in fields(self) if each.init
+        )  # addresses are made anew
 
     @property
     def n_nodes(self) -> int:
