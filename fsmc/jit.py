@@ -144,14 +144,20 @@ class _CompileListener(event.Listener):
         self.report = report
 
     def on_start(self, ev: Any) -> None:
-        function = ev.data["dispatcher"].py_func
-        name = f"{function.__module__}.{function.__qualname__}"
+        name = self.name_of(ev)
         if name in KERNELS:
             _start_helper(KERNELS[name])
             self.report(name)
 
     def on_end(self, ev: Any) -> None:
-        pass
+        if self.name_of(ev) in KERNELS and _announce is _print_progress and _on_terminal():
+            sys.stderr.write("\r\x1b[K")  # it may have been the last one: how many there will be is not known
+            sys.stderr.flush()
+
+    @staticmethod
+    def name_of(ev: Any) -> str:
+        function = ev.data["dispatcher"].py_func
+        return f"{function.__module__}.{function.__qualname__}"
 
 
 @contextlib.contextmanager
@@ -169,21 +175,19 @@ def on_compile(report: Callable[[str], None]) -> Iterator[None]:
         _announce = previous
 
 
+def _on_terminal() -> bool:
+    return not os.environ.get("FSMC_QUIET") and sys.stderr is not None and sys.stderr.isatty()
+
+
 def _print_progress(name: str) -> None:
-    """The default report: one growing line on a terminal, one line in a log, nothing with FSMC_QUIET set."""
+    """The default report: a line on a terminal while it lasts, one line in a log, nothing with FSMC_QUIET set."""
     global _n_compiled
     _n_compiled += 1
-    if os.environ.get("FSMC_QUIET") or sys.stderr is None:
-        return
-    if sys.stderr.isatty():
+    if _on_terminal():
         short = name.rsplit(".", 1)[-1].lstrip("_")
-        sys.stderr.write(
-            f"\r\x1b[Kfsmc: compiling kernels, once per machine: {_n_compiled} of up to {len(KERNELS)} ({short})"
-        )
-        if _n_compiled >= len(KERNELS):
-            sys.stderr.write("\n")
+        sys.stderr.write(f"\r\x1b[Kfsmc: compiling kernels, once per machine: {_n_compiled} so far, now {short}")
         sys.stderr.flush()
-    elif _n_compiled == 1:
+    elif _n_compiled == 1 and sys.stderr is not None and not os.environ.get("FSMC_QUIET"):
         sys.stderr.write("fsmc: compiling kernels, once per machine (some seconds)\n")
         sys.stderr.flush()
 
