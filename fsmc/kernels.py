@@ -63,6 +63,7 @@ def use_every_kernel() -> None:
     from fsmc.compiler.automata.equivalence import difference_witness
     from fsmc.compiler.warm_up import warm_up_schemas
 
+    warm_up_schemas()  # first, so that the helper, which begins at the end, serves those who compile patterns as well
     vocab = fsmc.Vocabulary.from_tokens([bytes([byte]) for byte in range(256)] + [b"ab", b""], eos_token_ids=[257])
     compiler = fsmc.GrammarCompiler(vocab, cache_dir=None)
     mask = fsmc.allocate_token_bitmask(1, vocab.size)
