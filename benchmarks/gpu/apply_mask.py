@@ -220,10 +220,10 @@ def time_all(sizes: Sizes, device: torch.device, timer: Timer, bandwidth: float,
             break
         logits, mask, forbidden, rows = make(case, device)
         moved = bytes_to_move(mask, forbidden, rows, logits)
-        seconds = timer(lambda x=logits, m=mask, r=rows: apply_token_bitmask_triton(x, m, r))  # type: ignore[misc]
+        seconds = timer(lambda x=logits, m=mask, r=rows: apply_token_bitmask_triton(x, m, r))  # type: ignore[misc]  # defaults bind the loop's values
         fill = None
         if rows is None:
-            fill = timer(lambda x=logits, f=forbidden: x.masked_fill_(f, float("-inf")))  # type: ignore[misc]
+            fill = timer(lambda x=logits, f=forbidden: x.masked_fill_(f, float("-inf")))  # type: ignore[misc]  # the same
         row = {
             **case._asdict(),
             "seconds": seconds,

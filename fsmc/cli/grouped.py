@@ -41,7 +41,7 @@ def expand(group: type, parameter: str) -> Callable[[Callable[..., None]], Calla
             command(*arguments, **given, **{parameter: grouped})
 
         own = [p for name, p in signature.parameters.items() if name != parameter]
-        with_options.__signature__ = signature.replace(parameters=[*own, *options])  # type: ignore[attr-defined]
+        with_options.__signature__ = signature.replace(parameters=[*own, *options])  # type: ignore[attr-defined]  # inspect reads it
         with_options.__annotations__ = {p.name: p.annotation for p in [*own, *options]}
         return with_options
 

@@ -140,7 +140,7 @@ def test_kernels_do_what_their_python_does(monkeypatch):
     state, stack, _, _ = advance(machine, stacks, machine.start, EMPTY_STACK, array(b"[[1+1"))
     looked = allowed_ids(machine, stacks, trie, state, stack)
     for module, names in ((stacks_module, ["push_node"]), (walk, ["after", "push_node", "_step", "_advance"]),
-                          (mask_walk, ["after", "_walk", "_list_ids", "_count_tokens"])):  # fmt: skip
+                          (mask_walk, ["after", "_add_range", "_walk", "_list_ids", "_count_tokens"])):  # fmt: skip
         for name in names:
             monkeypatch.setattr(module, name, getattr(module, name).py_func)
 

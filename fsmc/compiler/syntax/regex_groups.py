@@ -121,7 +121,7 @@ def _flags(pattern: str, start: int, mode: Mode) -> GroupStart:
         raise PatternSyntaxError("the flags a and u exclude each other", pattern, (start, end + 1))
     for flag in on + off:
         # u is the absence of a, and so the only one that clears by being turned on
-        mode = replace(mode, **{_FIELDS[flag]: flag in on and flag != "u"})  # type: ignore[arg-type]
+        mode = replace(mode, **{_FIELDS[flag]: flag in on and flag != "u"})  # type: ignore[arg-type]  # all are bool
     return GroupStart("flags" if closing == ")" else "group", mode, end + 1)
 
 

@@ -12,7 +12,7 @@ import os
 import re
 from typing import Any
 
-import diskcache  # type: ignore[import-untyped]
+import diskcache  # type: ignore[import-untyped]  # it has no types
 
 log = logging.getLogger("fsmc")
 
@@ -20,7 +20,7 @@ _BINARY_MODE = 2  # diskcache's number for "bytes in a file"; it has no public n
 _OWN_FILE = re.compile(r"[0-9a-f]{2}[/\\][0-9a-f]{2}[/\\][0-9a-f]{28}\.val")
 
 
-class BytesDisk(diskcache.Disk):  # type: ignore[misc]
+class BytesDisk(diskcache.Disk):  # type: ignore[misc]  # so its base is Any
     """Keys are text, values are bytes in files. Anything else in the database reads as missing."""
 
     def get(self, key: Any, raw: bool) -> Any:

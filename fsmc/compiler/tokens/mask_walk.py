@@ -144,6 +144,18 @@ def ids_in(
 
 
 @kernel
+def _add_range(ranges: Array, n_ranges: int, low: int, high: int) -> int:
+    """Add the ranks from ``low`` on, if any, to ascending ranges; how many ranges there are then."""
+    if low == high:
+        return n_ranges
+    if n_ranges > 0 and ranges[n_ranges - 1, 1] == low:
+        ranges[n_ranges - 1, 1] = high
+        return n_ranges
+    ranges[n_ranges, 0], ranges[n_ranges, 1] = low, high
+    return n_ranges + 1
+
+
+@kernel
 def _walk(
     edges: Array, states: Array, class_maps: Array, actions: Array, returns: Array, loops: Array, nodes: Array,
     byte: Array, depth: Array, end: Array, token_start: Array, groups: Array, level: Array, rounds: Array,
@@ -184,12 +196,7 @@ def _walk(
                 elif kind == EXIT:
                     path[d, 0], path[d, 1] = target, nodes[stack, 0]
                     low, high = token_start[node], token_start[node + 1]
-                    if low < high:
-                        if n_ranges > 0 and ranges[n_ranges - 1, 1] == low:
-                            ranges[n_ranges - 1, 1] = high
-                        else:
-                            ranges[n_ranges, 0], ranges[n_ranges, 1] = low, high
-                            n_ranges += 1
+                    n_ranges = _add_range(ranges, n_ranges, low, high)
                     node += 1
                 else:
                     path[d - 1, 0], path[d - 1, 1] = target, nodes[stack, 0]
@@ -230,12 +237,7 @@ def _walk(
                 continue
             stays = groups[node] & ~loops[q] == 0 and rounds[level[node]] <= states[q, 3]
             low, high = token_start[node], token_start[below if stays else node + 1]
-            if low < high:
-                if n_ranges > 0 and ranges[n_ranges - 1, 1] == low:
-                    ranges[n_ranges - 1, 1] = high
-                else:
-                    ranges[n_ranges, 0], ranges[n_ranges, 1] = low, high
-                    n_ranges += 1
+            n_ranges = _add_range(ranges, n_ranges, low, high)
             if stays:
                 node = below
                 continue
@@ -270,12 +272,7 @@ def _walk_block(
             continue
         stays = groups[node] & ~loops[q] == 0 and rounds[level[node]] <= states[q, 3]
         low, high = token_start[node], token_start[below if stays else node + 1]
-        if low < high:
-            if n_ranges > 0 and ranges[n_ranges - 1, 1] == low:
-                ranges[n_ranges - 1, 1] = high
-            else:
-                ranges[n_ranges, 0], ranges[n_ranges, 1] = low, high
-                n_ranges += 1
+        n_ranges = _add_range(ranges, n_ranges, low, high)
         path[d, 0] = q
         node = below if stays else node + 1
     return DONE, n_ranges, n_exits
