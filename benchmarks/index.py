@@ -31,7 +31,8 @@ from report import about_this_run, find_tokenizer, keep_record
 from rich.console import Console
 from rich.table import Table
 
-from fsmc.compiler.pipeline import CompiledGrammar, GrammarCompiler
+from fsmc.compiler.grammar import CompiledGrammar
+from fsmc.compiler.pipeline import GrammarCompiler
 from fsmc.compiler.tokens.trie import TokenTrie
 from fsmc.compiler.tokens.vocabulary import Vocabulary
 

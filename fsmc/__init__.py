@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from fsmc.compiler.errors import UnsupportedPatternError as UnsupportedPatternError
     from fsmc.compiler.errors import UnsupportedSchemaError as UnsupportedSchemaError
     from fsmc.compiler.errors import VocabularyError as VocabularyError
-    from fsmc.compiler.pipeline import CompiledGrammar as CompiledGrammar
+    from fsmc.compiler.grammar import CompiledGrammar as CompiledGrammar
     from fsmc.compiler.pipeline import GrammarCompiler as GrammarCompiler
     from fsmc.compiler.tokens.masks import TokenIndex as TokenIndex
     from fsmc.compiler.tokens.trie import TokenTrie as TokenTrie
@@ -65,7 +65,8 @@ _HOME = {
         "UnsupportedSchemaError",
         "VocabularyError",
     ),
-    "fsmc.compiler.pipeline": ("CompiledGrammar", "GrammarCompiler"),
+    "fsmc.compiler.grammar": ("CompiledGrammar",),
+    "fsmc.compiler.pipeline": ("GrammarCompiler",),
     "fsmc.compiler.tokens.masks": ("TokenIndex",),
     "fsmc.compiler.tokens.trie": ("TokenTrie",),
     "fsmc.compiler.tokens.vocabulary": ("Vocabulary",),

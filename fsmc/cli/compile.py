@@ -17,7 +17,7 @@ from fsmc.cli.machine import INDEX_SUFFIX, IndexSource, Language, MaxSeconds, Ma
 from fsmc.cli.output import JsonOption, MissingError, Stages, UsageError, print_json, print_table, stages
 
 if TYPE_CHECKING:
-    from fsmc.compiler.pipeline import CompiledGrammar
+    from fsmc.compiler.grammar import CompiledGrammar
     from fsmc.compiler.tokens.vocabulary import Vocabulary
 
 

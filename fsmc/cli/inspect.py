@@ -87,7 +87,7 @@ def of_schema(machine: LazyRSM) -> dict[str, Any]:
 
 def read_index(source: IndexSource) -> tuple[RSM | LazyRSM, dict[str, Any]]:
     """The machine of an index file, and what only such a file has: where it comes from, its vocabulary, its masks."""
-    from fsmc.compiler.pipeline import read_parts
+    from fsmc.compiler.grammar import read_parts
 
     machine, index, metadata = read_parts(source.path)
     document: dict[str, Any] = {

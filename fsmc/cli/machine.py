@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from fsmc.compiler.automata.dfa import DFA
     from fsmc.compiler.automata.lazy_rsm import LazyRSM
     from fsmc.compiler.automata.rsm import RSM
-    from fsmc.compiler.pipeline import CompiledGrammar
+    from fsmc.compiler.grammar import CompiledGrammar
     from fsmc.compiler.schema.recipe import SchemaRecipe
     from fsmc.compiler.tokens.vocabulary import Vocabulary
 
@@ -241,13 +241,13 @@ class IndexSource:
 
     def machine(self) -> RSM | LazyRSM:
         """The machine in it; no vocabulary is needed. Raises IndexFileError."""
-        from fsmc.compiler.pipeline import read_parts
+        from fsmc.compiler.grammar import read_parts
 
         return read_parts(self.path)[0]
 
     def compile(self, vocabulary: Vocabulary, cache: bool = True) -> CompiledGrammar:
         """The grammar in it. Raises IndexFileError, also if it was made for another vocabulary."""
-        from fsmc.compiler.pipeline import CompiledGrammar
+        from fsmc.compiler.grammar import CompiledGrammar
 
         return CompiledGrammar.load(self.path, vocabulary)
 

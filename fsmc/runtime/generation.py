@@ -23,7 +23,7 @@ import numpy as np
 import torch
 
 from fsmc.compiler.errors import FsmcError, LimitExceeded, TokenRejected
-from fsmc.compiler.pipeline import CompiledGrammar
+from fsmc.compiler.grammar import CompiledGrammar
 from fsmc.compiler.tokens.vocabulary import Vocabulary
 from fsmc.jumpforward.retokenize import Retokenized, Retokenizer
 from fsmc.runtime.bitmask import (

@@ -22,7 +22,7 @@ from fsmc.jit import addresses_of
 from fsmc.runtime.stop_tokens import StopTokens
 
 if TYPE_CHECKING:
-    from fsmc.compiler.pipeline import CompiledGrammar
+    from fsmc.compiler.grammar import CompiledGrammar
 
 _Entry: TypeAlias = "tuple[_Entry | None, int, int, bool, Recording]"
 """(the entry before, state, stack node, terminated, recording): what one rollback restores. Entries are never changed, so forks

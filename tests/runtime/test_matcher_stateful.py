@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, multiple, rule
 from rsm_examples import EXAMPLES
 
-from fsmc.compiler.pipeline import CompiledGrammar, GrammarCompiler
+from fsmc.compiler.grammar import CompiledGrammar
+from fsmc.compiler.pipeline import GrammarCompiler
 from fsmc.compiler.tokens.vocabulary import Vocabulary
 from fsmc.runtime.bitmask import allocate_token_bitmask
 from fsmc.runtime.matcher import GrammarMatcher

@@ -12,7 +12,7 @@ import referencing.jsonschema
 
 import fsmc
 from fsmc.compiler.errors import SchemaError
-from fsmc.compiler.pipeline import read_parts
+from fsmc.compiler.grammar import read_parts
 
 VOCAB = fsmc.Vocabulary.from_tokens([*(bytes([b]) for b in range(256)), b'{"a', b""], eos_token_ids=[257])
 COMPACT = fsmc.GrammarCompiler(VOCAB, cache_dir=None, whitespace="compact")

@@ -10,7 +10,7 @@ import torch
 from transformers import LogitsProcessor
 
 from fsmc.compiler.errors import FsmcError
-from fsmc.compiler.pipeline import CompiledGrammar
+from fsmc.compiler.grammar import CompiledGrammar
 from fsmc.runtime.bitmask import allocate_token_bitmask, apply_token_bitmask_inplace
 from fsmc.runtime.matcher import GrammarMatcher
 

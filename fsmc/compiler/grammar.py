@@ -1,0 +1,250 @@
+"""What a compiler makes, and matchers run on: the machine, its masks and its forced text; to and from index files."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy.typing as npt
+
+from fsmc.compiler.automata.lazy_rsm import LazyRSM
+from fsmc.compiler.automata.machine_arrays import pack, unpack
+from fsmc.compiler.automata.rsm import RSM
+from fsmc.compiler.errors import IndexFileError, MachineError
+from fsmc.compiler.tokens.masks import LazyMasks, TokenIndex, build_index
+from fsmc.compiler.tokens.store import load_arrays, save_arrays
+from fsmc.compiler.tokens.trie import TokenTrie, trie_of
+from fsmc.compiler.tokens.vocabulary import Vocabulary
+from fsmc.jumpforward.jump_map import JumpForwardMap
+
+if TYPE_CHECKING:
+    from fsmc.compiler.schema.recipe import SchemaRecipe
+
+FILE_KIND = "fsmc-grammar"
+FORMAT = 1
+"""Of the arrays in an index file and of what the stages make of a pattern: a change of either raises it."""
+
+MAX_INDEX_BYTES = 1 << 30
+
+Progress = Callable[[int, int], None]
+"""Called with (states done, states in all) while a whole index is built."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompileStats:
+    """Sizes of the machines on the way to the grammar (states, byte classes) and wall seconds by stage name.
+
+    ``from_cache`` says that the machine was read from the disk cache; the other figures are then those of the run that
+    wrote it.
+    """
+
+    nfa_states: int = 0
+    raw_states: int = 0
+    states: int = 0
+    byte_classes: int = 0
+    seconds: dict[str, float] = field(default_factory=dict)
+    from_cache: bool = False
+
+
+class CompiledGrammar:
+    """A constraint, compiled for one vocabulary: what matchers run on. Shared by any number of them, in any thread.
+
+    ``machine`` is the RSM that runs, ``dfa`` the same as a plain DFA (None if it has calls, as those of schemas do), ``vocab`` the vocabulary,
+    ``kind`` and ``source`` what it was compiled from, ``stats`` how that went, ``masks`` where the rows of allowed tokens
+    come from: computed when a state is first met, or a whole `TokenIndex` after `build_index`.
+
+    >>> import fsmc
+    >>> vocab = fsmc.Vocabulary.from_tokens([b"yes", b"no", b"n", b""], eos_token_ids=[3])
+    >>> grammar = fsmc.GrammarCompiler(vocab, cache_dir=None).compile_regex("yes|no")
+    >>> grammar.machine.matches(b"no"), grammar.stats.states
+    (True, 6)
+    """
+
+    def __init__(
+        self,
+        machine: RSM | LazyRSM,
+        vocab: Vocabulary,
+        *,
+        kind: str,
+        source: str,
+        stats: CompileStats,
+        index: TokenIndex | None = None,
+        on_index: Callable[[CompiledGrammar], None] | None = None,
+        recipe: SchemaRecipe | None = None,
+    ) -> None:
+        self.machine, self.vocab = machine, vocab
+        self.kind, self.stats = kind, stats
+        self._source, self._recipe = source, recipe
+        self.dfa = machine.to_dfa() if isinstance(machine, RSM) and machine.is_regular else None
+        self._index, self._on_index = index, on_index
+        self._lazy: LazyMasks | None = None
+        self._jump_map: JumpForwardMap | None = None
+
+    def __repr__(self) -> str:
+        shown = self._source if len(self._source) <= 40 else self._source[:39] + "…"
+        return f"<CompiledGrammar: {self.kind}{f' {shown!r}' if shown else ''}, {self.machine.n_states} states>"
+
+    @property
+    def trie(self) -> TokenTrie:
+        """The vocabulary's token trie (built once per vocabulary)."""
+        return trie_of(self.vocab)
+
+    @property
+    def source(self) -> str:
+        """What it was compiled from: the pattern, or the schema as JSON text; "" for a machine."""
+        return self._source if self._recipe is None else self._recipe.text
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a user should know: parts of a schema that are not checked (formats nobody knows), by JSON pointer."""
+        return self.machine.builder.notes if isinstance(self.machine, LazyRSM) else ()
+
+    @property
+    def index(self) -> TokenIndex | None:
+        """The whole index, if it was built or came with the file."""
+        return self._index
+
+    @property
+    def masks(self) -> TokenIndex | LazyMasks:
+        """Where a matcher gets its rows: ``copy_row(state, stack, out)``."""
+        if self._index is not None:
+            return self._index
+        if self._lazy is None:
+            self._lazy = LazyMasks(self.machine, self.trie)
+        return self._lazy
+
+    @property
+    def jump_map(self) -> JumpForwardMap:
+        """The forced text from every state or configuration, made on first use."""
+        if self._jump_map is None:
+            self._jump_map = JumpForwardMap(self.machine)
+        return self._jump_map
+
+    def build_index(self, progress: Progress | None = None, max_bytes: int = MAX_INDEX_BYTES) -> TokenIndex:
+        """Compute the mask of every state now; matchers made afterwards only copy rows.
+
+        progress: called with (states done, states in all). max_bytes: of the rows in memory; more raises LimitExceeded.
+        Raises MachineError for a machine with calls, whose masks depend on the stack.
+
+        >>> import fsmc
+        >>> vocab = fsmc.Vocabulary.from_tokens([b"yes", b"no", b"n", b""], eos_token_ids=[3])
+        >>> index = fsmc.GrammarCompiler(vocab, cache_dir=None).compile_regex("yes|no").build_index()
+        >>> index.n_rows  # what may come first, and nothing
+        2
+        """
+        if self._index is None:
+            if self.dfa is None:
+                raise MachineError(
+                    "a whole index needs a machine without calls; masks of this one are computed when met. For texts of "
+                    "bounded nesting: compiler.compile_fsm(grammar.machine.flatten(max_depth)).build_index()"
+                )
+            self._index = build_index(self.dfa, self.trie, progress=progress, max_bytes=max_bytes)
+            if self._on_index is not None:
+                self._on_index(self)
+        return self._index
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write an index file: the machine and, if it was built, the whole index. Atomic; safetensors form.
+
+        Of a JSON Schema the file holds the schema (with the documents that it refers to), the layout and the draft: its
+        machine is made as it is walked, and starts anew. Raises SchemaError if the schema is a dict with something in it
+        that is not JSON.
+
+        >>> import fsmc, tempfile, os
+        >>> vocab = fsmc.Vocabulary.from_tokens([b"a", b"b", b""], eos_token_ids=[2])
+        >>> grammar = fsmc.GrammarCompiler(vocab, cache_dir=None).compile_regex("a*b")
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     grammar.save(os.path.join(folder, "ab.fsmc"))
+        ...     again = fsmc.CompiledGrammar.load(os.path.join(folder, "ab.fsmc"), vocab)
+        >>> again.source
+        'a*b'
+        """
+        save_arrays(path, *self._parts())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], vocab: Vocabulary) -> CompiledGrammar:
+        """Read an index file that `save` wrote, memory-mapped.
+
+        Raises IndexFileError if the file is missing, truncated, damaged, of another version, or made for a vocabulary
+        other than ``vocab``.
+        """
+        if not isinstance(vocab, Vocabulary):
+            raise TypeError(f"vocab must be a Vocabulary, not {type(vocab).__name__}")
+        arrays, metadata = load_arrays(path, kind=FILE_KIND)
+        return cls._from_parts(arrays, metadata, vocab, os.fspath(path))
+
+    def _parts(self) -> tuple[dict[str, npt.NDArray[Any]], dict[str, str]]:
+        arrays: dict[str, npt.NDArray[Any]]
+        metadata: dict[str, str] = {}
+        if self._recipe is not None:
+            texts, metadata = self._recipe.to_arrays()
+            arrays = {**texts}
+        else:
+            assert isinstance(self.machine, RSM)
+            arrays = {f"machine.{name}": array for name, array in pack(self.machine).items()}
+        if self._index is not None:
+            arrays |= {f"index.{name}": array for name, array in self._index.arrays().items()}
+        metadata |= {
+            "kind": FILE_KIND,
+            "format": str(FORMAT),
+            "grammar_kind": self.kind,
+            "source": self._source,
+            "vocabulary": self.vocab.fingerprint,
+            "vocab_size": str(self.vocab.size),
+            "stats": json.dumps(asdict(self.stats)),
+        }
+        return arrays, metadata
+
+    @classmethod
+    def _from_parts(
+        cls, arrays: dict[str, npt.NDArray[Any]], metadata: dict[str, str], vocab: Vocabulary, where: str
+    ) -> CompiledGrammar:
+        if metadata.get("vocabulary") != vocab.fingerprint:
+            raise IndexFileError(
+                f"{where}: made for another vocabulary (fingerprint {metadata.get('vocabulary', '')[:12]}…, "
+                f"this one is {vocab.fingerprint[:12]}…): compile it again for this tokenizer"
+            )
+        machine, index, stats, recipe = _unpack(arrays, metadata, where)
+        kind, source = metadata["grammar_kind"], metadata["source"]
+        return cls(machine, vocab, kind=kind, source=source, stats=stats, index=index, recipe=recipe)
+
+
+def read_parts(path: str | os.PathLike[str]) -> tuple[RSM | LazyRSM, TokenIndex | None, dict[str, str]]:
+    """The machine, the whole index (None if it was saved without) and the metadata of an index file, memory-mapped.
+
+    For looking inside and for matching text, which need no vocabulary. Raises IndexFileError like `CompiledGrammar.load`.
+    """
+    arrays, metadata = load_arrays(path, kind=FILE_KIND)
+    machine, index, _, recipe = _unpack(arrays, metadata, os.fspath(path))
+    return machine, index, metadata if recipe is None else {**metadata, "source": recipe.text}
+
+
+def _unpack(
+    arrays: dict[str, npt.NDArray[Any]], metadata: dict[str, str], where: str
+) -> tuple[RSM | LazyRSM, TokenIndex | None, CompileStats, SchemaRecipe | None]:
+    """What a file's arrays and metadata describe; IndexFileError if they do not fit together."""
+    if metadata.get("format") != str(FORMAT):
+        raise IndexFileError(f"{where}: format {metadata.get('format')}, this fsmc reads {FORMAT}: compile it again")
+    try:
+        recipe: SchemaRecipe | None = None
+        machine: RSM | LazyRSM
+        if metadata["grammar_kind"] == "json_schema":
+            from fsmc.compiler.schema import recipe as schema_recipe
+
+            recipe = schema_recipe.SchemaRecipe.from_arrays(arrays, metadata)
+            machine = recipe.build().rsm
+        else:
+            machine = unpack({k[8:]: a for k, a in arrays.items() if k.startswith("machine.")})
+        parts = {k[6:]: a for k, a in arrays.items() if k.startswith("index.")}
+        size = int(metadata["vocab_size"])
+        index = TokenIndex.from_arrays(parts, n_states=machine.n_states, vocab_size=size) if parts else None
+        stats = CompileStats(**json.loads(metadata["stats"]))
+        missing = {"grammar_kind", "source", "vocabulary"} - metadata.keys()
+        if missing:
+            raise KeyError(*missing)
+        return machine, index, stats, recipe
+    except (KeyError, TypeError, ValueError) as error:
+        raise IndexFileError(f"{where}: not a complete index file ({error}): compile it again") from error
