@@ -21,6 +21,7 @@ from fsmc.compiler.tokens.vocabulary import Vocabulary
 from fsmc.jumpforward.jump_map import JumpForwardMap
 
 if TYPE_CHECKING:
+    from fsmc.compiler.cfg.recipe import GrammarRecipe
     from fsmc.compiler.schema.recipe import SchemaRecipe
 
 FILE_KIND = "fsmc-grammar"
@@ -73,11 +74,12 @@ class CompiledGrammar:
         stats: CompileStats,
         index: TokenIndex | None = None,
         on_index: Callable[[CompiledGrammar], None] | None = None,
-        recipe: SchemaRecipe | None = None,
+        recipe: SchemaRecipe | GrammarRecipe | None = None,
+        notes: tuple[str, ...] = (),
     ) -> None:
         self.machine, self.vocab = machine, vocab
         self.kind, self.stats = kind, stats
-        self._source, self._recipe = source, recipe
+        self._source, self._recipe, self._notes = source, recipe, notes
         self.dfa = machine.to_dfa() if isinstance(machine, RSM) and machine.is_regular else None
         self._index, self._on_index = index, on_index
         self._lazy: LazyMasks | None = None
@@ -99,8 +101,8 @@ class CompiledGrammar:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a user should know: parts of a schema that are not checked (formats nobody knows), by JSON pointer."""
-        return self.machine.builder.notes if isinstance(self.machine, LazyRSM) else ()
+        """What a user should know: parts of a schema that are not checked (formats nobody knows), rules that nothing uses."""
+        return self.machine.builder.notes if isinstance(self.machine, LazyRSM) else self._notes
 
     @property
     def index(self) -> TokenIndex | None:
@@ -179,7 +181,7 @@ class CompiledGrammar:
     def _parts(self) -> tuple[dict[str, npt.NDArray[Any]], dict[str, str]]:
         arrays: dict[str, npt.NDArray[Any]]
         metadata: dict[str, str] = {}
-        if self._recipe is not None:
+        if self._recipe is not None and not isinstance(self.machine, RSM):
             texts, metadata = self._recipe.to_arrays()
             arrays = {**texts}
         else:
@@ -224,18 +226,23 @@ def read_parts(path: str | os.PathLike[str]) -> tuple[RSM | LazyRSM, TokenIndex 
 
 def _unpack(
     arrays: dict[str, npt.NDArray[Any]], metadata: dict[str, str], where: str
-) -> tuple[RSM | LazyRSM, TokenIndex | None, CompileStats, SchemaRecipe | None]:
+) -> tuple[RSM | LazyRSM, TokenIndex | None, CompileStats, SchemaRecipe | GrammarRecipe | None]:
     """What a file's arrays and metadata describe; IndexFileError if they do not fit together."""
     if metadata.get("format") != str(FORMAT):
         raise IndexFileError(f"{where}: format {metadata.get('format')}, this fsmc reads {FORMAT}: compile it again")
     try:
-        recipe: SchemaRecipe | None = None
+        recipe: SchemaRecipe | GrammarRecipe | None = None
         machine: RSM | LazyRSM
         if metadata["grammar_kind"] == "json_schema":
             from fsmc.compiler.schema import recipe as schema_recipe
 
             recipe = schema_recipe.SchemaRecipe.from_arrays(arrays, metadata)
             machine = recipe.build().rsm
+        elif "grammar.text" in arrays:
+            from fsmc.compiler.cfg import recipe as grammar_recipe
+
+            recipe = grammar_recipe.GrammarRecipe.from_arrays(arrays, metadata)
+            machine = recipe.build()
         else:
             machine = unpack({k[8:]: a for k, a in arrays.items() if k.startswith("machine.")})
         parts = {k[6:]: a for k, a in arrays.items() if k.startswith("index.")}
