@@ -32,7 +32,8 @@ def inline(nets: dict[int, Net], root: int, limits: Limits) -> None:
             continue
         net = nets[symbol]
         if symbol in callers[symbol] or any(
-            len(nets[caller].rows) + _calls(nets[caller], symbol) * len(net.rows) > MAX_PLACES
+            len(nets[caller].rows) + len(net.rows) > MAX_PLACES
+            or len(nets[caller].rows) + _calls(nets[caller], symbol) * len(net.rows) > MAX_PLACES
             for caller in callers[symbol]
         ):
             continue

@@ -133,6 +133,8 @@ class Draft:
                 if target not in found:
                     found.add(target)
                     pending.append(target)
+        if len(found) > 256:
+            self.limits.check(len(self.edges))
         closed = frozenset(found)
         if len(places) == 1:
             known[places[0]] = closed

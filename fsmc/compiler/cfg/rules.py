@@ -12,7 +12,6 @@ looked at callees first, by strongly connected components of "is made of":
 
 from __future__ import annotations
 
-from fsmc.compiler.automata.subsets import Limits as AutomatonLimits
 from fsmc.compiler.cfg.inlining import inline
 from fsmc.compiler.cfg.nets import SYMBOL, Draft, Limits, Net, components
 from fsmc.compiler.cfg.terminals import Terminal, net_to_dfa, nullable
@@ -22,12 +21,18 @@ from fsmc.compiler.syntax.expr import NOTHING, Expr, listed_texts, surely_matche
 from fsmc.compiler.syntax.grammar_tree import Choice, GrammarTree, Leaf, Node, Ref, Schema, Seq, Times
 from fsmc.compiler.syntax.simplify import alternate, concat, repeat
 
-MAX_WEIGHT = 300_000
-"""Characters of a regular rule, written out; larger ones stay rules that call others."""
+MAX_WEIGHT = 2_000_000
+"""Characters of a regular rule, written out; larger ones stay rules that call others,"""
+MAX_TOTAL_WEIGHT = 6_000_000
+"""and so do those that come when others have had so many together."""
 MAX_LISTED_BYTES = 256
 """Short lists of texts are spelled in bytes inside of nets."""
 MAX_EAGER_STATES = 20_000
 """States of the DFA of a rule that turned out to be regular; where it takes more it stays a net."""
+
+
+MAX_TOTAL_EAGER = 200_000
+"""States of such DFAs together."""
 
 
 class Network:
@@ -54,8 +59,8 @@ def network(tree: GrammarTree, limits: Limits) -> Network:
 class _Builder:
     def __init__(self, tree: GrammarTree, limits: Limits) -> None:
         self.tree, self.limits = tree, limits
-        self.automata = AutomatonLimits(limits.max_states, limits.max_bytes, limits.max_seconds)
-        self.eager = AutomatonLimits(min(limits.max_states, MAX_EAGER_STATES), limits.max_bytes, limits.max_seconds)
+        self.automata = limits.max_states, limits.max_bytes, limits.max_seconds
+        self.eager = min(limits.max_states, MAX_EAGER_STATES), limits.max_bytes, limits.max_seconds
         self.network = Network()
         self.number: dict[str, int] = {}
         self.productive: dict[str, bool] = {}
@@ -64,6 +69,8 @@ class _Builder:
         self.known: dict[int, tuple[Expr, int] | None] = {}  # the same of nodes, by id
         self.anonymous: dict[Expr | str, int] = {}
         self.leaf_facts: dict[int, tuple[bool, bool]] = {}
+        self.total_weight = 0
+        self.total_eager = 0
 
     def build(self) -> Network:
         tree, out = self.tree, self.network
@@ -93,11 +100,19 @@ class _Builder:
         dead = [name for name in self.productive if not self.productive[name]]
         if dead:
             out.notes.append(f"rules that derive no text: {', '.join(dead[:5])}")
-        for members in components(graph):
+        component_of: dict[int, int] = {}
+        listed_components = list(components(graph))
+        for i, members in enumerate(listed_components):
+            component_of.update(dict.fromkeys(members, i))
+        entered = {self.number[tree.start]}
+        for symbol, called in graph.items():
+            entered.update(other for other in called if component_of[other] != component_of[symbol])
+        for members in listed_components:
             live = sorted(symbol for symbol in members if self.productive[names[symbol]])
             if live:
                 recursive = len(members) > 1 or members[0] in graph[members[0]]
-                self._component([names[symbol] for symbol in live], recursive)
+                self._component([names[symbol] for symbol in live], recursive, entered)
+            self.limits.check(0)
         out.root = self.number[tree.start]
         out.root_nullable = self.nullable[tree.start]
         if out.root not in out.terminals:
@@ -191,12 +206,13 @@ class _Builder:
 
     # ── components ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _component(self, members: list[str], recursive: bool) -> None:
-        """Make terminals or nets of rules that are made of each other."""
+    def _component(self, members: list[str], recursive: bool, entered: set[int]) -> None:
+        """Make terminals or nets of rules that are made of each other. entered: the symbols that rules of other components call."""
         rules, out = self.tree.rules, self.network
         if not recursive:
-            found = self._expr(rules[members[0]].body)
+            found = self._expr(rules[members[0]].body) if self.total_weight < MAX_TOTAL_WEIGHT else None
             if found is not None:
+                self.total_weight += found[1]
                 self.exprs[members[0]] = found
                 out.terminals[self.number[members[0]]] = Terminal(self.automata, expr=found[0])
                 return
@@ -207,15 +223,18 @@ class _Builder:
             draft.final.add(self._draw(draft, rules[name].body, start))
             nets[self.number[name]] = draft.to_net()
         if recursive:
-            nets = without_left_recursion(nets, self.limits)
+            nets = without_left_recursion(nets, entered, self.limits)
             nets = without_end_recursion(nets, self.limits)
         for symbol, net in nets.items():
-            if net.symbols() <= out.terminals.keys():
+            if self.total_eager < MAX_TOTAL_EAGER and net.symbols() <= out.terminals.keys():
                 try:
                     dfa = net_to_dfa(net, out.terminals, self.eager)
-                except LimitExceeded:
+                except LimitExceeded as error:
+                    if error.name == "max_seconds":
+                        raise
                     out.nets[symbol] = net
                 else:
+                    self.total_eager += dfa.n_states
                     out.terminals[symbol] = Terminal(self.automata, dfa=dfa)
             else:
                 out.nets[symbol] = net
@@ -330,45 +349,53 @@ class _Builder:
         return end
 
 
-def without_left_recursion(nets: dict[int, Net], limits: Limits) -> dict[int, Net]:
-    """The same languages with no rule that begins with itself, through whichever others."""
+def without_left_recursion(nets: dict[int, Net], entered: set[int], limits: Limits) -> dict[int, Net]:
+    """The same languages with no rule that begins with itself, through whichever others; only of rules that are still called, or in
+    ``entered``."""
     graph = {
         symbol: [letter - SYMBOL for letter in net.rows[0] if letter - SYMBOL in nets] for symbol, net in nets.items()
     }
-    changed = dict(nets)
-    for members in components(graph):  # type: ignore[arg-type]  # lists are iterable
-        if len(members) == 1 and members[0] not in graph[members[0]]:
-            continue
-        inside = set(members)
-        for wanted in members:
-            draft = Draft(limits)
-            begin = draft.place()
-            first: dict[int, int] = {}
-            for member in members:
-                net = nets[member]
-                first[member] = draft.copy(net)
-                start = draft.place()  # the beginning of the rule, to which nothing leads back
-                draft.skips[begin].append(start)
-                draft.edges[start] = [
-                    (letter, first[member] + target)
-                    for letter, target in net.rows[0].items()
-                    if letter - SYMBOL not in inside
-                ]
-            for member in members:
-                after = [
-                    first[caller] + nets[caller].rows[0][SYMBOL + member]
-                    for caller in members
-                    if SYMBOL + member in nets[caller].rows[0]
-                ]
-                for place, is_final in enumerate(nets[member].final):
-                    if is_final:
-                        draft.skips[first[member] + place] += after
-            net = nets[wanted]
-            draft.final = {first[wanted] + place for place, is_final in enumerate(net.final) if is_final}
-            if net.final[0]:
-                draft.final.add(begin)
-            changed[wanted] = draft.to_net(begin)
+    called = set(entered)
+    for net in nets.values():
+        rows = net.rows if any(0 in row.values() for row in net.rows) else net.rows[1:]
+        called.update(letter - SYMBOL for row in rows for letter in row if letter >= SYMBOL)
+    loops = [members for members in components(graph) if len(members) > 1 or members[0] in graph[members[0]]]
+    inside = {member: i for i, members in enumerate(loops) for member in members}
+    for symbol, begun in graph.items():
+        called.update(other for other in begun if inside.get(other, -1) != inside.get(symbol, -2))
+    changed = {symbol: net for symbol, net in nets.items() if symbol not in inside}
+    for members in loops:
+        for wanted in called.intersection(members):
+            changed[wanted] = _from_the_left(wanted, members, nets, limits)
     return changed
+
+
+def _from_the_left(wanted: int, members: list[int], nets: dict[int, Net], limits: Limits) -> Net:
+    """A rule of a loop of rules that begin with each other, read from the left."""
+    draft = Draft(limits)
+    begin = draft.place()
+    inside = set(members)
+    first: dict[int, int] = {}
+    after: dict[int, int] = {}  # rule → the place from which the places after it, at the beginning of others, are reached
+    for member in members:
+        first[member] = draft.copy(nets[member])
+        after[member] = draft.place()
+    for member in members:
+        start = draft.place()  # the beginning of the rule, to which nothing leads back
+        draft.skips[begin].append(start)
+        for letter, target in nets[member].rows[0].items():
+            if letter - SYMBOL in inside:
+                draft.skips[after[letter - SYMBOL]].append(first[member] + target)
+            else:
+                draft.edges[start].append((letter, first[member] + target))
+        for place, is_final in enumerate(nets[member].final):
+            if is_final:
+                draft.skips[first[member] + place].append(after[member])
+    net = nets[wanted]
+    draft.final = {first[wanted] + place for place, is_final in enumerate(net.final) if is_final}
+    if net.final[0]:
+        draft.final.add(begin)
+    return draft.to_net(begin)
 
 
 def without_end_recursion(nets: dict[int, Net], limits: Limits) -> dict[int, Net]:
@@ -410,18 +437,22 @@ def _names(node: Node) -> list[str]:
 
 def _texts(expr: Expr) -> list[str] | None:
     """The texts of a short list of them."""
+    if _weight(expr, 64 * MAX_LISTED_BYTES) > 64 * MAX_LISTED_BYTES:
+        return None
     texts = listed_texts(expr)
     return None if texts is None or sum(map(len, texts)) > MAX_LISTED_BYTES else sorted(texts)
 
 
-def _weight(expr: Expr) -> int:
-    """About how many characters a tree has, written out."""
+def _weight(expr: Expr, most: int = MAX_WEIGHT) -> int:
+    """About how many characters a tree has, written out, or more than ``most``."""
     total, pending = 0, [(expr, 1)]
-    while pending and total <= MAX_WEIGHT:
+    while pending and total <= most:
         node, n = pending.pop()
         parts = getattr(node, "parts", None) or getattr(node, "branches", None)
         body = getattr(node, "body", None)
         if parts is not None:
+            if n * len(parts) > most:
+                return most + 1
             pending += [(part, n) for part in parts]
         elif body is not None:
             pending.append((body, n * max(getattr(node, "minimum", 1), getattr(node, "maximum", None) or 1, 1)))

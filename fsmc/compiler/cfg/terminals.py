@@ -17,10 +17,14 @@ from fsmc.compiler.cfg.nets import SYMBOL, Net
 from fsmc.compiler.syntax.expr import Alternate, Chars, Concat, Expr, Repeat
 
 
+Bounds = tuple[int, int, float]
+"""max_states, max_bytes, max_seconds of each DFA; its time begins when it is made."""
+
+
 class Terminal:
     """A regular language that is not empty. dfa: its minimal machine. name: what equal terminals of any grammar have in common."""
 
-    def __init__(self, limits: Limits, *, expr: Expr | None = None, dfa: DFA | None = None) -> None:
+    def __init__(self, limits: Bounds, *, expr: Expr | None = None, dfa: DFA | None = None) -> None:
         self.expr, self._limits, self._dfa = expr, limits, dfa
 
     @property
@@ -39,9 +43,9 @@ class Terminal:
 
 
 @lru_cache(maxsize=512)
-def dfa_of(expr: Expr, limits: Limits) -> DFA:
+def dfa_of(expr: Expr, limits: Bounds) -> DFA:
     """The minimal DFA of a tree."""
-    return minimize_ranges(determinize_ranges(thompson(expr, max_states=limits.max_states), limits)).to_dfa()
+    return minimize_ranges(determinize_ranges(thompson(expr, max_states=limits[0]), Limits(*limits))).to_dfa()
 
 
 def nullable(expr: Expr) -> bool | None:
@@ -68,7 +72,7 @@ def _all(values: Iterable[bool | None]) -> bool | None:
     return answer
 
 
-def net_to_dfa(net: Net, terminals: dict[int, Terminal], limits: Limits) -> DFA:
+def net_to_dfa(net: Net, terminals: dict[int, Terminal], limits: Bounds) -> DFA:
     """The minimal DFA of a net whose letters are bytes and terminals only."""
     edges: list[npt.NDArray[np.int32]] = []
     epsilons: list[tuple[int, int]] = []
@@ -92,7 +96,7 @@ def net_to_dfa(net: Net, terminals: dict[int, Terminal], limits: Limits) -> DFA:
     skips = np.array([(*pair, NO_GUARD) for pair in sorted(epsilons)], np.int32).reshape(-1, 3)
     table.setflags(write=False)
     skips.setflags(write=False)
-    return minimize_ranges(determinize_ranges(NFA(table, skips, n + 1), limits)).to_dfa()
+    return minimize_ranges(determinize_ranges(NFA(table, skips, n + 1), Limits(*limits))).to_dfa()
 
 
 def _ranges(dfa: DFA) -> npt.NDArray[np.int32]:

@@ -8,6 +8,7 @@ and comments from # to the end of the line. A text is what the rule ``root`` der
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from fsmc.compiler.errors import GrammarError, LimitExceeded, PatternSyntaxError, UnsupportedGrammarError
 from fsmc.compiler.syntax.charclass import ANY, CharClass, Range
@@ -262,8 +263,12 @@ class _Reader:
 
 def literal(characters: str) -> Expr:
     """The tree of a text."""
-    nodes: dict[str, Expr] = {c: Chars(CharClass.of(c)) for c in set(characters)}
-    return concat([nodes[c] for c in characters])
+    return concat([_one(character) for character in characters])
+
+
+@lru_cache(maxsize=65536)
+def _one(character: str) -> Expr:
+    return Chars(CharClass.of(character))
 
 
 def regex_leaf(text: str, pattern: str, flags: int, span: tuple[int, int], rule: str) -> Leaf:
