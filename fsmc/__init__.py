@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fsmc.compiler.automata.dfa import DFA as DFA
     from fsmc.compiler.automata.rsm import RSM as RSM
+    from fsmc.compiler.errors import ConstraintError as ConstraintError
     from fsmc.compiler.errors import EmptyLanguageError as EmptyLanguageError
     from fsmc.compiler.errors import FsmcError as FsmcError
     from fsmc.compiler.errors import IndexFileError as IndexFileError
@@ -53,6 +54,7 @@ _HOME = {
     "fsmc.compiler.automata.dfa": ("DFA",),
     "fsmc.compiler.automata.rsm": ("RSM",),
     "fsmc.compiler.errors": (
+        "ConstraintError",
         "EmptyLanguageError",
         "FsmcError",
         "IndexFileError",
