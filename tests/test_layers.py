@@ -30,6 +30,12 @@ MAY_IMPORT: dict[str, set[str]] = {
         "fsmc.compiler.syntax",
         "fsmc.compiler.automata",
     },
+    "fsmc.compiler.tags": {
+        "fsmc.compiler.errors",
+        "fsmc.compiler.syntax",
+        "fsmc.compiler.automata",
+        "fsmc.compiler.schema",
+    },
     "fsmc.jumpforward": {
         "fsmc.jit",
         "fsmc.compiler.errors",
@@ -44,6 +50,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "fsmc.compiler.syntax",
         "fsmc.compiler.automata",
         "fsmc.compiler.schema",
+        "fsmc.compiler.tags",
         "fsmc.compiler.tokens",
         "fsmc.jumpforward",
     },
@@ -56,6 +63,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "fsmc.compiler.syntax",
         "fsmc.compiler.automata",
         "fsmc.compiler.schema",
+        "fsmc.compiler.tags",
         "fsmc.compiler.tokens",
         "fsmc.jumpforward",
     },

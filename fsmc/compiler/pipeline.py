@@ -206,6 +206,33 @@ class GrammarCompiler:
         stats = CompileStats(0, 0, machine.n_states, 0, seconds)
         return CompiledGrammar(machine, self.vocab, kind="json_schema", source="", stats=stats, recipe=recipe)
 
+    def compile_structural_tag(self, tag: Any) -> CompiledGrammar:
+        """Compile a structural tag: free text in which triggers open constrained parts (see docs/structure.md).
+
+        tag: a dict, JSON text or an object with ``model_dump``, in either form: ``{"type": "structural_tag", "format": {...}}``,
+        or ``{"structures": [...], "triggers": [...]}``. Special tokens that it names in its texts are allowed there, as
+        tokens; the grammar's ``vocab`` says which (`Vocabulary.with_markers`). Raises ConstraintError with the place in the tag, and
+        what patterns and schemas raise.
+
+        >>> import fsmc
+        >>> vocab = fsmc.Vocabulary.from_tokens([b"<f>", b"1", b"</f>", b"hi", b""], eos_token_ids=[4])
+        >>> tag = {"type": "tag", "begin": "<f>", "content": {"type": "json_schema", "json_schema": {}}, "end": "</f>"}
+        >>> tag = {"type": "triggered_tags", "triggers": ["<f>"], "tags": [tag]}
+        >>> matcher = fsmc.GrammarMatcher(fsmc.GrammarCompiler(vocab, cache_dir=None).compile_structural_tag(tag))
+        >>> [matcher.accept_token(token) for token in (3, 0, 3, 1, 2, 3, 4)]
+        [True, True, False, True, True, True, True]
+        """
+        from fsmc.compiler.tags.recipe import TagRecipe
+
+        seconds: dict[str, float] = {}
+        special = self.vocab.special_texts, self.vocab.special_token_ids
+        recipe = _timed(seconds, "tag", TagRecipe.of, tag, self._text_options, *special)
+        limits = {"max_states": self.max_states, "max_bytes": self.max_bytes, "max_seconds": self.max_seconds}
+        machine = _timed(seconds, "machine", recipe.build, regex_limits=limits, **self._growing)
+        vocab = self.vocab.with_markers(recipe.marker_ids)
+        stats = CompileStats(0, 0, machine.n_states, 0, seconds)
+        return CompiledGrammar(machine, vocab, kind="structural_tag", source="", stats=stats, recipe=recipe)
+
     @cached_property
     def _text_options(self) -> TextOptions:
         """The layout of JSON texts; asked for when the first schema comes, which is when its kernels are loaded."""

@@ -122,13 +122,17 @@ class SchemaMachine:
         self._scalars = common.blocks.fork(self.rsm, self.table, self._outcomes)
         self._maps: dict[bytes, int] = {}
 
+        self._space = common.space
+        self.rsm.start = self._begin(document)
+        refuse_early(self)
+
+    def _begin(self, document: SchemaDocument) -> int:
+        """The state before the text."""
         root = self.keywords.schema(document.root)
         if not self.emptiness.satisfiable(root):
             why = contradiction(self.emptiness, document.root)
             raise EmptyLanguageError(f"the schema allows no value at all: {why}")
-        self._space = common.space
-        self.rsm.start = self.gap(Root(root), inside=False)
-        refuse_early(self)
+        return self.gap(Root(root), inside=False)
 
     @property
     def notes(self) -> tuple[str, ...]:
