@@ -4,9 +4,9 @@ Two kinds of letters are no text, and are written with bytes that no UTF-8 text 
 
 - FF k, a special token that the tag names: beside each place where its name could be spelled out stands the token itself.
   Special tokens are nowhere else: not in free text, not in a JSON string.
-- FE i j, a call of schema number 256 i + j. What a schema allows is no regular language, but where it is called is.
+- FE i j, a call of schema number 128 i + j. What a schema allows is no regular language, but where it is called is.
 
-So all that a tag has besides schemas is a DFA, determinized and minimized like that of a pattern; `machine` then puts the
+(k, i, j < 128, so that no letter begins inside another.) So all that a tag has besides schemas is a DFA, determinized and minimized like that of a pattern; `machine` then puts the
 schemas in place of their letters.
 """
 
@@ -31,7 +31,7 @@ from fsmc.compiler.syntax.regex import parse_regex
 from fsmc.compiler.tags.free_text import CALL, MARKER, FirstOf
 from fsmc.compiler.tags.tree import Choice, Free, GrammarText, Pattern, Repeat, Schema, Sequence, Text, Token
 
-MAX_CALLS = 1 << 16
+MAX_CALLS = 1 << 14
 
 Marker = tuple[bytes, int]
 """The name of a special token, and the k of its letter."""
@@ -152,7 +152,7 @@ class _Builder:
                 self.schemas.append(node)
             if number >= MAX_CALLS:
                 raise LimitExceeded("max_calls", MAX_CALLS, number + 1, "schemas in one structural tag")
-            return self.letter(start, (CALL, number >> 8, number & 255))
+            return self.letter(start, (CALL, number >> 7, number & 127))
         return self.piece(node, start)
 
     def begin(self, start: int) -> int:
@@ -345,10 +345,7 @@ def first_texts(after: tuple[Any, ...], marker_of: Callable[[Token], Marker], pl
 
     def begin(nodes: tuple[Any, ...]) -> bool:
         """Collect; whether all of the nodes may be empty."""
-        for node in nodes:
-            if not one(node):
-                return False
-        return True
+        return all(one(node) for node in nodes)
 
     def one(node: Any) -> bool:
         if isinstance(node, Text):
@@ -361,7 +358,7 @@ def first_texts(after: tuple[Any, ...], marker_of: Callable[[Token], Marker], pl
         if isinstance(node, Sequence):
             return begin(node.parts)
         if isinstance(node, Choice):
-            return any([one(part) for part in node.parts])
+            return any(one(part) for part in node.parts)
         if isinstance(node, Repeat):
             return (node.max is not None and node.max == 0) or one(node.content) or node.min == 0
         what = {Free: "free text", Schema: "a JSON text"}.get(type(node), "a pattern or grammar")
@@ -381,4 +378,4 @@ def calls_in(dfa: DFA) -> Iterator[tuple[int, int, int]]:
         for high in np.flatnonzero(first).tolist():
             second = column[first[high]]
             for low in np.flatnonzero(second).tolist():
-                yield state, high << 8 | low, int(second[low])
+                yield state, high << 7 | low, int(second[low])

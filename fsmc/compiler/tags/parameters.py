@@ -31,8 +31,7 @@ def parameters_of(schema: Schema) -> Any:
     Raises ConstraintError where the schema is not of that kind: parameters are what ``properties`` lists.
     """
     value = parse_json(schema.schema) if isinstance(schema.schema, str) else schema.schema
-    if value is True or value == {}:
-        return Repeat(_parameter(Pattern(r"[^\s<>]+", schema.place), _raw(schema.place)), 0, None)
+    value = {} if value is True else value
     if not isinstance(value, dict):
         raise ConstraintError("no parameters satisfy it", schema.place)
     known = {"type", "properties", "required", "additionalProperties", "$defs", "definitions", "$schema", *_PLAIN}
@@ -40,6 +39,8 @@ def parameters_of(schema: Schema) -> Any:
     if unknown or value.get("type", "object") != "object":
         what = f"{unknown[0]} is not supported" if unknown else "the type is not object"
         raise ConstraintError(f"{what} where each parameter is an element of its own: use properties", schema.place)
+    if "properties" not in value and "required" not in value and value.get("additionalProperties") is not False:
+        return Repeat(_parameter(Pattern(r"[^\s<>]+", schema.place), _raw(schema.place)), 0, None)
     properties = value.get("properties", {})
     required = value.get("required", [])
     if not isinstance(properties, dict) or not isinstance(required, list):
@@ -72,7 +73,7 @@ def _value(inner: Any, whole: dict[str, Any], schema: Schema, name: str) -> Any:
             if "pattern" in inner:
                 return Pattern(f"(?s:.*)(?:{inner['pattern']})(?s:.*)", place)
             return _raw(place)
-    context = {key: whole[key] for key in ("$defs", "definitions", "$schema") if key in whole}
+    context: dict[str, Any] = {key: whole[key] for key in ("$defs", "definitions", "$schema") if key in whole}
     return Schema({**context, "allOf": [inner]} if context else inner, place, schema.any_order, schema.max_whitespace)
 
 

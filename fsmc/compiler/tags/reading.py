@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from fsmc.compiler.errors import ConstraintError
@@ -42,7 +42,7 @@ def read_tag(tag: Any) -> Any:
             raise ConstraintError(f"a structural tag is JSON, and this is not: {error}", "structural_tag") from error
     if not isinstance(tag, dict):
         raise ConstraintError(f"must be an object, not {_shown(tag)}", "structural_tag")
-    if "structures" in tag or "triggers" in tag and tag.get("type", "structural_tag") == "structural_tag":
+    if "structures" in tag or ("triggers" in tag and tag.get("type", "structural_tag") == "structural_tag"):
         return _read_structures(tag)
     if tag.get("type") == "structural_tag":
         if "format" not in tag:
@@ -82,7 +82,7 @@ class _Tag:
 
 
 def _triggered(
-    triggers: list[Text | Token],
+    triggers: Collection[Text | Token],
     tags: list[_Tag],
     excludes: tuple[Text | Token, ...],
     at_least_one: bool,
@@ -97,7 +97,8 @@ def _triggered(
     used = set()
     for tag in tags:
         if isinstance(tag.begin, Token):
-            found = [t for t in triggers if isinstance(t, Token) and t.token == tag.begin.token]
+            token = tag.begin.token
+            found: list[Text | Token] = [t for t in triggers if isinstance(t, Token) and t.token == token]
         else:
             found = [t for t in triggers if isinstance(t, Text) and tag.begin.startswith(t.value)]
         if len(found) != 1:
@@ -122,7 +123,7 @@ class _Reader:
             raise ConstraintError(f"formats nest more than {MAX_DEPTH} deep", place[:80] + "…")
         self.object(value, place)
         type_ = value.get("type")
-        if type_ in _NEED_TOKENS:
+        if isinstance(type_, str) and type_ in _NEED_TOKENS:
             raise ConstraintError(
                 f"{type_} ({_NEED_TOKENS[type_]}) speaks of tokens, not of texts, and is not supported: write the texts",
                 place,
@@ -195,8 +196,9 @@ class _Reader:
 
     def _token_triggered_tags(self, value: dict[str, Any], place: str, depth: int) -> Any:
         self.only(value, place, "trigger_tokens", "tags", "at_least_one", "stop_after_first", "exclude_tokens")
-        triggers: list[Text | Token] = list(self.tokens(value, "trigger_tokens", place))
-        excludes = tuple(self.tokens(value, "exclude_tokens", place)) if value.get("exclude_tokens") else ()
+        triggers: list[Text | Token] = [*self.tokens(value, "trigger_tokens", place)]
+        listed = self.tokens(value, "exclude_tokens", place) if value.get("exclude_tokens") else []
+        excludes: tuple[Text | Token, ...] = tuple(listed)
         return self.triggered(value, place, depth, triggers, "trigger_tokens", excludes)
 
     def _tags_with_separator(self, value: dict[str, Any], place: str, depth: int) -> Any:
@@ -278,7 +280,7 @@ class _Reader:
         value: dict[str, Any],
         place: str,
         depth: int,
-        triggers: list[Text | Token],
+        triggers: Collection[Text | Token],
         name: str,
         excludes: tuple[Text | Token, ...],
     ) -> Any:

@@ -182,7 +182,7 @@ class Vocabulary:
         """The vocabulary of a constraint that names these special tokens: each is a letter of its own, bytes that no text has.
 
         The k-th of them, in ascending order, has the bytes FF k; so it can stand only where the constraint's machine has
-        that letter, never in a text. Raises VocabularyError for an id that is no special one, and for more than 256.
+        that letter, never in a text. Tokens with an FF among their own bytes, which no text has either, lose theirs. Raises VocabularyError for an id that is no special one, and for more than 128.
 
         >>> vocab = Vocabulary.from_tokens(["a", "<call>", "</s>"], special_token_ids=[1], eos_token_ids=[2])
         >>> vocab.with_markers([1]).token(1), vocab.with_markers([]) is vocab
@@ -192,16 +192,16 @@ class Vocabulary:
         if not chosen or chosen == self.markers:
             return self
         plain = [token_id for token_id in chosen if token_id not in self.special_token_ids]
-        if plain or len(chosen) > 256:
+        if plain or len(chosen) > 128:
             what = (
-                f"token {plain[0]} is text, not a special token" if plain else f"{len(chosen)} markers, of at most 256"
+                f"token {plain[0]} is text, not a special token" if plain else f"{len(chosen)} markers, of at most 128"
             )
             raise VocabularyError(what)
         known = self._marked.get(chosen)
         if known is None:
             tokens = list(self.tokens)
-            for token_id in self.markers:
-                tokens[token_id] = b""
+            if 0xFF in self.token_bytes:
+                tokens = [b"" if b"\xff" in token else token for token in tokens]
             for k, token_id in enumerate(chosen):
                 tokens[token_id] = bytes((0xFF, k))
             offsets = np.zeros(self.size + 1, dtype=np.int64)
