@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from fsmc.compiler.automata.dfa import DFA as DFA
     from fsmc.compiler.automata.rsm import RSM as RSM
     from fsmc.compiler.errors import BudgetExceeded as BudgetExceeded
+    from fsmc.compiler.errors import ConstraintError as ConstraintError
     from fsmc.compiler.errors import EmptyLanguageError as EmptyLanguageError
     from fsmc.compiler.errors import FsmcError as FsmcError
     from fsmc.compiler.errors import IndexFileError as IndexFileError
@@ -60,6 +61,7 @@ _HOME = {
     "fsmc.compiler.automata.rsm": ("RSM",),
     "fsmc.compiler.errors": (
         "BudgetExceeded",
+        "ConstraintError",
         "EmptyLanguageError",
         "FsmcError",
         "IndexFileError",

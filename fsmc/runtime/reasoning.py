@@ -50,10 +50,14 @@ class ReasoningGate:
 
     def __init__(self, matcher: GrammarMatcher, end: str | bytes | Sequence[int], *, reasoning: bool = True) -> None:
         self._inner = matcher
-        self._text = (
-            end.encode() if isinstance(end, str) else bytes(end) if isinstance(end, (bytes, bytearray)) else None
-        )
-        self._ids = None if self._text is not None else tuple(operator.index(token_id) for token_id in end)
+        self._text: bytes | None = None
+        self._ids: tuple[int, ...] | None = None
+        if isinstance(end, str):
+            self._text = end.encode()
+        elif isinstance(end, (bytes, bytearray)):
+            self._text = bytes(end)
+        else:
+            self._ids = tuple(operator.index(token_id) for token_id in end)
         marker = self._marker
         if not len(marker):
             raise ValueError("an empty marker ends nothing: give the text or the token ids that end the thinking")

@@ -67,8 +67,8 @@ def token_ends(
         if status == MISSING:
             machine.build(frame, number)
         elif n_ends == len(ends):
-            ends, table = np.concatenate((ends, ends)), np.full(8 * len(ends), -1, np.int32)
-            _put_all(ends, n_ends, table)
+            ends, table = np.empty((8 * len(ends), 3), np.int64), np.full(32 * len(ends), -1, np.int32)
+            node = n_ends = 0
 
 
 @kernel
@@ -82,12 +82,6 @@ def _place(ends: Array, table: Array, state: int, stack: int, used: int) -> int:
             break
         slot = (slot + 1) & (len(table) - 1)
     return int(slot)
-
-
-@kernel
-def _put_all(ends: Array, n_ends: int, table: Array) -> None:
-    for i in range(n_ends):
-        table[_place(ends, table, ends[i, 0], ends[i, 1], ends[i, 2])] = i
 
 
 @kernel
