@@ -129,6 +129,25 @@ class TokenRejected(FsmcError, ValueError):
     """A token (or text) that the constraint does not allow was forced on a matcher."""
 
 
+class BudgetExceeded(FsmcError, ValueError):
+    """The text cannot be completed in the tokens that are left. ``needed`` are known to be enough; ``max_tokens`` are there.
+
+    >>> raise BudgetExceeded(3, 7)
+    Traceback (most recent call last):
+    ...
+    fsmc.compiler.errors.BudgetExceeded: max_tokens=3 is not enough to complete the text: 7 are (the end token counts)
+    """
+
+    def __init__(self, max_tokens: int, needed: int) -> None:
+        self.max_tokens, self.needed = max_tokens, needed
+        super().__init__(max_tokens, needed)
+
+    def __str__(self) -> str:
+        return (
+            f"max_tokens={self.max_tokens} is not enough to complete the text: {self.needed} are (the end token counts)"
+        )
+
+
 class SchemaError(FsmcError, ValueError):
     """A JSON Schema is not one: a keyword has a value of the wrong type, or a reference leads nowhere.
 
