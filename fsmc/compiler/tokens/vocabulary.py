@@ -186,7 +186,7 @@ class Vocabulary:
 
         >>> vocab = Vocabulary.from_tokens(["a", "<call>", "</s>"], special_token_ids=[1], eos_token_ids=[2])
         >>> vocab.with_markers([1]).token(1), vocab.with_markers([]) is vocab
-        (b'\xff\x00', True)
+        (b'\\xff\\x00', True)
         """
         chosen = _checked_ids(ids, self.size, "marker")
         if not chosen or chosen == self.markers:
