@@ -30,6 +30,9 @@ FORMAT = 1
 
 MAX_INDEX_BYTES = 1 << 30
 
+_STATE_BYTES = 500
+"""Of the key of a state that is made as it is walked, and what the builder knows of it."""
+
 Progress = Callable[[int, int], None]
 """Called with (states done, states in all) while a whole index is built."""
 
@@ -116,6 +119,18 @@ class CompiledGrammar:
         if self._lazy is None:
             self._lazy = LazyMasks(self.machine, self.trie)
         return self._lazy
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory, about: of the machine, which may grow with the texts, of its return stacks, and of its masks."""
+        machine = self.machine
+        if isinstance(machine, LazyRSM):
+            n = machine.nbytes + _STATE_BYTES * machine.n_states
+        else:
+            n = sum(array.nbytes for array in machine.tables[:6])
+        if self._index is not None:
+            n += sum(array.nbytes for array in self._index.arrays().values())
+        return n + (self._lazy.nbytes + self._lazy.stacks.nodes.nbytes if self._lazy is not None else 0)
 
     @property
     def jump_map(self) -> JumpForwardMap:

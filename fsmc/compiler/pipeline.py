@@ -96,6 +96,12 @@ class GrammarCompiler:
         directory = grammar_cache_dir() if cache_dir == "user" else cache_dir
         self.cache = GrammarCache(directory) if directory is not None else None
 
+    def bound(self, max_seconds: float) -> None:
+        """Give each machine, and each step of one that grows, no more than so many seconds from here on; no disk cache."""
+        self.max_seconds = min(self.max_seconds, max_seconds)
+        self._growing = {**self._growing, "max_seconds": self.max_seconds}
+        self.cache = None
+
     def compile_regex(
         self, pattern: str, *, flavor: Literal["python", "ecma"] = "python", flags: int = 0
     ) -> CompiledGrammar:
