@@ -54,7 +54,9 @@ MAY_IMPORT: dict[str, set[str]] = {
         "fsmc.compiler.tokens",
         "fsmc.jumpforward",
     },
+    "fsmc.compiler.inputs": {"fsmc.compiler.errors"},
     "fsmc.compiler.pipeline": {
+        "fsmc.compiler.inputs",
         "fsmc.compiler.warm_up",
         "fsmc.compiler.grammar",
         "fsmc.jit",

@@ -5,6 +5,7 @@ pattern ──parse_regex──► Expr ──thompson──► NFA ──determ
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 import logging
@@ -29,6 +30,7 @@ from fsmc.compiler.automata.subsets import Limits
 from fsmc.compiler.automata.words import words_dfa
 from fsmc.compiler.errors import EmptyLanguageError, IndexFileError
 from fsmc.compiler.grammar import FILE_KIND, FORMAT, CompiledGrammar, CompileStats
+from fsmc.compiler.inputs import read_constraint
 from fsmc.compiler.syntax.choice import choice_texts
 from fsmc.compiler.syntax.regex import parse_regex
 from fsmc.compiler.tokens.store import GrammarCache, from_bytes, to_bytes
@@ -238,6 +240,32 @@ class GrammarCompiler:
         vocab = self.vocab.with_markers(recipe.marker_ids)
         stats = CompileStats(0, 0, machine.n_states, 0, seconds)
         return CompiledGrammar(machine, vocab, kind="structural_tag", source="", stats=stats, recipe=recipe)
+
+    def compile_constraint(self, request: Any) -> CompiledGrammar:
+        """Compile what a request asks for: OpenAI's ``response_format``, vLLM's ``structured_outputs``, SGLang's parameters.
+
+        request: such a dict as it is (or the object that an engine makes of it), by itself or as the member of that name in
+        a larger dict; also a JSON Schema, a type for pydantic, or a list of choices. Exactly one constraint must be set. What it says of
+        white space holds for this grammar, all else as this compiler has it. Raises ConstraintError with the place, and what the
+        method for its kind raises.
+
+        >>> import fsmc
+        >>> vocab = fsmc.Vocabulary.from_tokens([b"yes", b"no", b""], eos_token_ids=[2])
+        >>> compiler = fsmc.GrammarCompiler(vocab, cache_dir=None)
+        >>> compiler.compile_constraint({"structured_outputs": {"choice": ["yes", "no"]}}).kind
+        'choice'
+        >>> compiler.compile_constraint({"type": "json_schema", "json_schema": {"name": "x", "schema": {"const": 1}}}).kind
+        'json_schema'
+        """
+        constraint = read_constraint(request)
+        compiler = self
+        if constraint.layout:
+            compiler = copy.copy(self)
+            compiler._layout = {**self._layout, "indent": None, **constraint.layout}
+            compiler.__dict__.pop("_text_options", None)
+        syntax = [constraint.syntax] if constraint.kind == "grammar" else []
+        grammar: CompiledGrammar = getattr(compiler, f"compile_{constraint.kind}")(constraint.value, *syntax)
+        return grammar
 
     @cached_property
     def _text_options(self) -> TextOptions:
