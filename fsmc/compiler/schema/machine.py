@@ -94,6 +94,9 @@ class SchemaMachine:
     True
     """
 
+    is_json = True
+    """Whether the texts are JSON as a whole."""
+
     def __init__(
         self,
         document: SchemaDocument,

@@ -44,6 +44,8 @@ class TagMachine(SchemaMachine):
     Raises ConstraintError where a byte could belong to a schema's value and to what stands beside or behind it.
     """
 
+    is_json = False
+
     def __init__(self, language: TagLanguage, options: TextOptions, **limits: Any) -> None:
         self._language = language
         dfa = language.dfa
