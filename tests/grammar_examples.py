@@ -176,7 +176,17 @@ result: "1-0" | "0-1" | "1/2-1/2" | "*"
         "*",
         "1. O-O O-O-O 2. e8=Q# 1-0",
     ),
-    rejected=("", "1. e4", "e4 e5 *", "1. e9 *", "1. e4 e5 (2. d4 *", "1. Xf3 *", "1. e4 {x *", "[event]\n*", "0. e4 *"),
+    rejected=(
+        "",
+        "1. e4",
+        "e4 e5 *",
+        "1. e9 *",
+        "1. e4 e5 (2. d4 *",
+        "1. Xf3 *",
+        "1. e4 {x *",
+        "[event]\n*",
+        "0. e4 *",
+    ),
 )
 
 LISP = Example(
@@ -262,7 +272,16 @@ type: ("int" | "char" | "unsigned int" | "struct " IDENT) "*"*
 IDENT: /[a-zA-Z_][a-zA-Z_0-9]*/
 CONST: /[0-9]+[uUlL]*/ | /0x[0-9a-fA-F]+/ | /[0-9]+\.[0-9]*/ | /'[^'\\\n]'/
 """,
-    accepted=("a=b+c*d", "x?y:z?1:2", "f(a,b)[3]->c++", "(int*)p+sizeof(char)", "!a&&-b||~c<<2", "*p++=(a,b)", "a+++b", "-(-x)"),
+    accepted=(
+        "a=b+c*d",
+        "x?y:z?1:2",
+        "f(a,b)[3]->c++",
+        "(int*)p+sizeof(char)",
+        "!a&&-b||~c<<2",
+        "*p++=(a,b)",
+        "a+++b",
+        "-(-x)",
+    ),
     rejected=("", "a=", "a b", "f(a,", "a?b", "(a", "1=>2", "->x", "a..b", "sizeof(", "[1]"),
 )
 
@@ -286,7 +305,14 @@ TEXT: /[^<>&]+/ | "&" ("lt" | "gt" | "amp") ";"
         "<html><p>a <b>b<i>c</i></b> &amp; é<br/></p></html>",
         '<html><div class="a b"><ul><li>x<ul><li></li></ul></li></ul></div></html>',
     ),
-    rejected=("", "<html>", "<html><p></html>", "<html><b></b></html>", "<html><p><b></i></p></html>", "<html><p>&x;</p></html>"),
+    rejected=(
+        "",
+        "<html>",
+        "<html><p></html>",
+        "<html><b></b></html>",
+        "<html><p><b></i></p></html>",
+        "<html><p>&x;</p></html>",
+    ),
 )
 
 EXAMPLES = {

@@ -23,12 +23,16 @@ from fsmc.jumpforward.jump_map import JumpForwardMap
 if TYPE_CHECKING:
     from fsmc.compiler.cfg.recipe import GrammarRecipe
     from fsmc.compiler.schema.recipe import SchemaRecipe
+    from fsmc.compiler.tags.recipe import TagRecipe
 
 FILE_KIND = "fsmc-grammar"
 FORMAT = 1
 """Of the arrays in an index file and of what the stages make of a pattern: a change of either raises it."""
 
 MAX_INDEX_BYTES = 1 << 30
+
+_STATE_BYTES = 500
+"""Of the key of a state that is made as it is walked, and what the builder knows of it."""
 
 Progress = Callable[[int, int], None]
 """Called with (states done, states in all) while a whole index is built."""
@@ -74,12 +78,11 @@ class CompiledGrammar:
         stats: CompileStats,
         index: TokenIndex | None = None,
         on_index: Callable[[CompiledGrammar], None] | None = None,
-        recipe: SchemaRecipe | GrammarRecipe | None = None,
-        notes: tuple[str, ...] = (),
+        recipe: SchemaRecipe | TagRecipe | GrammarRecipe | None = None,
     ) -> None:
         self.machine, self.vocab = machine, vocab
         self.kind, self.stats = kind, stats
-        self._source, self._recipe, self._notes = source, recipe, notes
+        self._source, self._recipe = source, recipe
         self.dfa = machine.to_dfa() if isinstance(machine, RSM) and machine.is_regular else None
         self._index, self._on_index = index, on_index
         self._lazy: LazyMasks | None = None
@@ -102,7 +105,7 @@ class CompiledGrammar:
     @property
     def notes(self) -> tuple[str, ...]:
         """What a user should know: parts of a schema that are not checked (formats nobody knows), rules that nothing uses."""
-        return self.machine.builder.notes if isinstance(self.machine, LazyRSM) else self._notes
+        return self.machine.builder.notes if isinstance(self.machine, LazyRSM) else ()
 
     @property
     def index(self) -> TokenIndex | None:
@@ -117,6 +120,18 @@ class CompiledGrammar:
         if self._lazy is None:
             self._lazy = LazyMasks(self.machine, self.trie)
         return self._lazy
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory, about: of the machine, which may grow with the texts, of its return stacks, and of its masks."""
+        machine = self.machine
+        if isinstance(machine, LazyRSM):
+            n = machine.nbytes + _STATE_BYTES * machine.n_states
+        else:
+            n = sum(array.nbytes for array in machine.tables[:6])
+        if self._index is not None:
+            n += sum(array.nbytes for array in self._index.arrays().values())
+        return n + (self._lazy.nbytes + self._lazy.stacks.nodes.nbytes if self._lazy is not None else 0)
 
     @property
     def jump_map(self) -> JumpForwardMap:
@@ -181,7 +196,7 @@ class CompiledGrammar:
     def _parts(self) -> tuple[dict[str, npt.NDArray[Any]], dict[str, str]]:
         arrays: dict[str, npt.NDArray[Any]]
         metadata: dict[str, str] = {}
-        if self._recipe is not None and not isinstance(self.machine, RSM):
+        if self._recipe is not None:
             texts, metadata = self._recipe.to_arrays()
             arrays = {**texts}
         else:
@@ -198,12 +213,16 @@ class CompiledGrammar:
             "vocab_size": str(self.vocab.size),
             "stats": json.dumps(asdict(self.stats)),
         }
+        if self.vocab.markers:
+            metadata["markers"] = " ".join(map(str, self.vocab.markers))
         return arrays, metadata
 
     @classmethod
     def _from_parts(
         cls, arrays: dict[str, npt.NDArray[Any]], metadata: dict[str, str], vocab: Vocabulary, where: str
     ) -> CompiledGrammar:
+        if "markers" in metadata:
+            vocab = vocab.with_markers(int(i) for i in metadata["markers"].split() if int(i) in vocab.special_token_ids)
         if metadata.get("vocabulary") != vocab.fingerprint:
             raise IndexFileError(
                 f"{where}: made for another vocabulary (fingerprint {metadata.get('vocabulary', '')[:12]}…, "
@@ -226,12 +245,12 @@ def read_parts(path: str | os.PathLike[str]) -> tuple[RSM | LazyRSM, TokenIndex 
 
 def _unpack(
     arrays: dict[str, npt.NDArray[Any]], metadata: dict[str, str], where: str
-) -> tuple[RSM | LazyRSM, TokenIndex | None, CompileStats, SchemaRecipe | GrammarRecipe | None]:
+) -> tuple[RSM | LazyRSM, TokenIndex | None, CompileStats, SchemaRecipe | TagRecipe | GrammarRecipe | None]:
     """What a file's arrays and metadata describe; IndexFileError if they do not fit together."""
     if metadata.get("format") != str(FORMAT):
         raise IndexFileError(f"{where}: format {metadata.get('format')}, this fsmc reads {FORMAT}: compile it again")
     try:
-        recipe: SchemaRecipe | GrammarRecipe | None = None
+        recipe: SchemaRecipe | TagRecipe | GrammarRecipe | None = None
         machine: RSM | LazyRSM
         if metadata["grammar_kind"] == "json_schema":
             from fsmc.compiler.schema import recipe as schema_recipe
@@ -242,6 +261,11 @@ def _unpack(
             from fsmc.compiler.cfg import recipe as grammar_recipe
 
             recipe = grammar_recipe.GrammarRecipe.from_arrays(arrays, metadata)
+            machine = recipe.build()
+        elif metadata["grammar_kind"] == "structural_tag":
+            from fsmc.compiler.tags import recipe as tag_recipe
+
+            recipe = tag_recipe.TagRecipe.from_arrays(arrays, metadata)
             machine = recipe.build()
         else:
             machine = unpack({k[8:]: a for k, a in arrays.items() if k.startswith("machine.")})

@@ -46,7 +46,11 @@ def test_random_derivations_are_accepted(name: str, syntax: Syntax) -> None:
 def test_mutations_are_judged_as_lark_does(name: str) -> None:
     text = EXAMPLES[name].lark
     parser = lark.Lark(text, parser="earley", lexer="dynamic_complete", ambiguity="resolve")
-    machine, derivations, chance = recipe(name, "lark").build(), Derivations(recipe(name, "lark").tree, 2), random.Random(3)
+    machine, derivations, chance = (
+        recipe(name, "lark").build(),
+        Derivations(recipe(name, "lark").tree, 2),
+        random.Random(3),
+    )
     derived = [d.decode() for d in (derivations.text(chance.choice((2, 10, 25))) for _ in range(60)) if len(d) < 60]
     texts = [*filter(lambda t: len(t) < 60, EXAMPLES[name].accepted), *derived]
     alphabet = "".join(sorted(set("".join(texts)) | set("()[]{}<>,;.'\" \n0aA")))
@@ -149,7 +153,9 @@ def is_json(text: str) -> bool:
         json.loads(text, parse_constant=refuse)
     except ValueError:
         return False
-    outside = "".join(part for i, part in enumerate(text.replace("\\\\", "").replace('\\"', "").split('"')) if i % 2 == 0)
+    outside = "".join(
+        part for i, part in enumerate(text.replace("\\\\", "").replace('\\"', "").split('"')) if i % 2 == 0
+    )
     return not any(c in " \t\n\r" for c in outside)
 
 

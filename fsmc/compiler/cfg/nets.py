@@ -7,7 +7,7 @@ place for all positions in a rule after which the same may follow, however the r
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -203,7 +203,7 @@ def _renumbered(net: Net, place_of: dict[int, int], live: set[int] | None) -> Ne
     return Net(rows, [net.final[place] for place in order])
 
 
-def components(graph: dict[int, Iterable[int]]) -> Iterator[list[int]]:
+def components(graph: Mapping[int, Iterable[int]]) -> Iterator[list[int]]:
     """The strongly connected components, those that are referred to first (Tarjan, 1972, without recursion)."""
     index: dict[int, int] = {}
     low: dict[int, int] = {}

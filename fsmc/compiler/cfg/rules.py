@@ -258,7 +258,9 @@ class _Builder:
             return self._call(draft, symbol, False, start)
         if isinstance(node, Seq):
             for part in self._merged(node.parts):
-                start = self._draw_expr(draft, part, start) if isinstance(part, Expr) else self._draw(draft, part, start)
+                start = (
+                    self._draw_expr(draft, part, start) if isinstance(part, Expr) else self._draw(draft, part, start)
+                )
             return start
         if isinstance(node, Choice):
             end = draft.place()
@@ -376,7 +378,7 @@ def _from_the_left(wanted: int, members: list[int], nets: dict[int, Net], limits
     begin = draft.place()
     inside = set(members)
     first: dict[int, int] = {}
-    after: dict[int, int] = {}  # rule → the place from which the places after it, at the beginning of others, are reached
+    after: dict[int, int] = {}  # rule → a place from which those after it, where it begins others, are reached
     for member in members:
         first[member] = draft.copy(nets[member])
         after[member] = draft.place()

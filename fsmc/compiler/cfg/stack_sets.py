@@ -84,7 +84,7 @@ class StackSets:
             missing = []
             for place, rest in self.entries[pair[1]]:
                 other = merged.get(place, EMPTY)
-                if other == EMPTY or other == rest or rest == EMPTY:
+                if other in (EMPTY, rest) or rest == EMPTY:
                     merged[place] = rest or other
                     continue
                 inner = (other, rest) if other < rest else (rest, other)

@@ -16,7 +16,6 @@ from fsmc.compiler.automata.subsets import Limits
 from fsmc.compiler.cfg.nets import SYMBOL, Net
 from fsmc.compiler.syntax.expr import Alternate, Chars, Concat, Expr, Repeat
 
-
 Bounds = tuple[int, int, float]
 """max_states, max_bytes, max_seconds of each DFA; its time begins when it is made."""
 
@@ -108,5 +107,5 @@ def _ranges(dfa: DFA) -> npt.NDArray[np.int32]:
     high = np.append(low[1:], 256) - 1
     high = np.where(np.append(source[1:] != source[:-1], True), 255, high)
     target = rows[source, low]
-    table = np.stack([source, low, high, target], axis=1).astype(np.int32)
-    return table[target != 0]
+    table: npt.NDArray[np.int32] = np.stack([source, low, high, target], axis=1).astype(np.int32)[target != 0]
+    return table

@@ -213,9 +213,7 @@ class _Reader:
         if not found:
             raise self.error('the literal has no closing "', start, start + 1)
         self.at = found.end()
-        characters = "".join(
-            self.character(piece[0], start + 1 + piece.start()) for piece in _PIECE.finditer(found[1])
-        )
+        characters = "".join(self.character(piece[0], start + 1 + piece.start()) for piece in _PIECE.finditer(found[1]))
         return Leaf(literal(characters))
 
     def char_class(self) -> Node:

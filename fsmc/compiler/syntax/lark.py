@@ -13,7 +13,8 @@ from __future__ import annotations
 import ast
 import json
 import re
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from fsmc.compiler.errors import GrammarError, LimitExceeded, UnsupportedGrammarError
 from fsmc.compiler.syntax.charclass import CharClass
@@ -401,21 +402,18 @@ class _Reader:
         return target is not None and target.is_terminal
 
 
+@dataclass(frozen=True, slots=True)
 class _Use(Ref):
     """A template with its arguments, until it is replaced."""
 
-    __slots__ = ("arguments",)
-
-    def __init__(self, name: str, span: Span, arguments: tuple[Node, ...]) -> None:
-        super().__init__(name, span)
-        object.__setattr__(self, "arguments", arguments)
+    arguments: tuple[Node, ...]
 
 
 def _is_terminal(name: str) -> bool:
     return name.lstrip("_")[:1].isupper()
 
 
-def _rebuilt(node: Node, change) -> Node:  # type: ignore[no-untyped-def]
+def _rebuilt(node: Node, change: Callable[[Node], Node]) -> Node:
     """The node with other children."""
     if isinstance(node, Seq):
         return Seq(tuple(map(change, node.parts)))
