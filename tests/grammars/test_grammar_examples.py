@@ -125,7 +125,7 @@ def test_the_json_grammar_accepts_what_the_schema_of_any_json_accepts() -> None:
             assert not schema.matches(candidate.encode()), candidate
         else:  # keys twice in an object, and other ways to write the same, are refused by the schema
             canonical = json.dumps(json.loads(candidate), separators=(",", ":"), ensure_ascii=False)
-            if is_utf8(canonical):
+            if is_utf8(canonical) and "Infinity" not in canonical:  # 1e999 is one for Python
                 assert grammar.matches(canonical.encode()) and schema.matches(canonical.encode()), canonical
     assert 50 < sum(outcomes) < 390
 
