@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from fsmc.compiler.automata.byte_groups import ASCII_GROUPS
 from fsmc.compiler.automata.lazy_rsm import MAX_BYTES, MAX_STATES, LazyRSM
 from fsmc.compiler.cfg.places import Places
 from fsmc.compiler.cfg.rules import Network
@@ -88,7 +89,12 @@ class GrammarMachine:
             if number > seen:  # classes are numbered by their first bytes
                 seen = number
                 codes.append(self._edge(stacks, byte))
-        self.rsm.set_row(state, self.rsm.class_map(classes), codes, self._final(stacks))
+        loops = 0
+        if state in codes:
+            for bit, members in ASCII_GROUPS.items():
+                if all(codes[classes[byte]] == state for byte in members):
+                    loops |= bit
+        self.rsm.set_row(state, self.rsm.class_map(classes), codes, self._final(stacks), loops)
 
     def build_return(self, frame: int, outcome: int) -> None:
         """Find where a caller goes on: in the places after the symbols that are complete, or in the callee's set on top of its own."""
