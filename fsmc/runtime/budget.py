@@ -11,6 +11,7 @@ the shortest endings after any token has, and every byte is a token.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import weakref
 from collections import deque
@@ -41,8 +42,14 @@ MAX_EXACT_STATES = 256
 """Of a machine without calls, up to which plans are searched token by token."""
 MAX_WALKS = 2_000
 """Of the token trie, in one search token by token."""
-MAX_HARD_TOKENS = 64
-"""Of those after which no plan is known without trying each of them, so many are tried."""
+MAX_HARD_TOKENS, MAX_HARD_IN_GROUP = 24, 6
+"""Of those tokens after which no plan is known without trying each of them, so many are tried, and of those that lead to the same
+state."""
+MARGIN_FACTOR, MARGIN = 4, 256
+"""Where several items or members that must differ are still to come, what the shortest ending is depends on all texts read. So
+many times the tokens of one ending, and so many more, count as plenty there: the one bound here that is not proven."""
+MAX_HARD_ENDS = 2
+"""Places for which a plan is too hard to find, after which no more are looked for in one mask: each takes half a second."""
 _MAX_PLANS = 1 << 19
 _INSIDE_CHARACTER = 3
 """Bytes that complete a character which a token has begun."""
@@ -84,6 +91,7 @@ class TokenBudget:
         self._written_out: dict[_Place, Plan] = {}
         self._edges: dict[tuple[int, int], list[tuple[int, int, int]]] = {}
         self._enough: dict[tuple[int, int], int] = {}
+        self._margins: dict[tuple[int, int], int] = {}
         self._lock = threading.RLock()
 
     # ── plenty ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -103,15 +111,31 @@ class TokenBudget:
             self._enough[state, stack] = known
         return known
 
+    def is_plenty(self, here: _Place, n: int) -> bool:
+        """Whether every allowed token leaves enough of ``n``, the end token among them."""
+        state, stack, _ = here
+        enough = self.enough(state, stack)
+        if enough < NEVER or not self._records or not self._has_bytes:
+            return n > enough
+        margin = self._margins.get((state, stack))
+        if margin is None:
+            with contextlib.suppress(LimitExceeded):
+                plan = self.plan(here)
+                margin = NEVER if plan is None else MARGIN_FACTOR * len(plan) + MARGIN
+            margin = self._margins[state, stack] = NEVER if margin is None else margin
+        return n > margin
+
     # ── plans ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def plan(self, here: _Place) -> Plan:
         """A plan from where a matcher stands. It is kept for all places on it: they need no more than what is left of it."""
         state, stack, _ = here
         with self._lock:
-            known = [self._written_out.get(here), self.plan_any(state, stack, False)]
-            if self._records:
-                known.append(self.plan_any(state, stack, True))
+            known = [self._written_out.get(here)]
+            with contextlib.suppress(LimitExceeded):
+                known.append(self.plan_any(state, stack, False))
+                if self._records:
+                    known.append(self.plan_any(state, stack, True))
             for candidate in sorted((plan for plan in known if plan is not None), key=len):
                 plan, places = candidate, self._follow(here, candidate)
                 if places is not None:
@@ -230,20 +254,27 @@ class TokenBudget:
         ends, group = token_ends(self.machine, self.stacks, self.trie, state, stack)
         fits = np.zeros(len(ends) + 1, np.bool_)  # the last: that of tokens which are not allowed
         tried: list[int] = []
+        n_hard = 0
         for i, (q, top, used) in enumerate(ends.tolist()):
+            if n_hard >= MAX_HARD_ENDS and (q, top, bool(used)) not in self._plans:
+                continue
             try:
                 fits[i] = self._fits(q, top, bool(used), n_left)
             except LimitExceeded:
-                continue  # nobody knows how to finish after these tokens
+                n_hard += 1  # nobody knows how to finish after these tokens
+                continue
             if not fits[i] and self._records and self.plan_any(q, top, bool(used)) is None:
-                ranks = np.flatnonzero((group == i) & self._usable)[:MAX_HARD_TOKENS]
+                ranks = np.flatnonzero((group == i) & self._usable)[:MAX_HARD_IN_GROUP]
                 tried += self.trie.token_ids[ranks].tolist()
         ids = self.trie.token_ids[fits[group] & self._usable]
-        more = [token for token in tried if self._fits_after(here, token, n_left)]
+        more = [token for token in tried[:MAX_HARD_TOKENS] if self._fits_after(here, token, n_left)]
         return np.concatenate((ids, np.array([*more, *plan[:1]], np.int32)))
 
     def _fits(self, state: int, stack: int, used: bool, n_left: int) -> bool:
-        if self._has_bytes and self.shortest.ending(state, stack, used).cost <= n_left:
+        plan = self._plans.get((state, stack, used))
+        if plan is not None:
+            return len(plan) <= n_left
+        if self._has_bytes and not self._is_small and self.shortest.ending(state, stack, used).cost <= n_left:
             return True
         plan = self.plan_any(state, stack, used)
         return plan is not None and len(plan) <= n_left
