@@ -29,7 +29,7 @@ from fsmc.compiler.tokens.stacks import ReturnStacks
 from fsmc.compiler.tokens.token_ends import token_ends
 from fsmc.compiler.tokens.trie import TokenTrie
 from fsmc.compiler.tokens.vocabulary import Vocabulary
-from fsmc.compiler.tokens.walk import Recording, advance
+from fsmc.compiler.tokens.walk import NOTHING, Recording, advance
 
 if TYPE_CHECKING:
     from fsmc.compiler.grammar import CompiledGrammar
@@ -142,6 +142,8 @@ class TokenBudget:
                     break
             else:
                 written = self._write_out(here)
+                if written is None and self._records:
+                    written = self._by_tokens(here)
                 if written is None:
                     return None
                 plan, places = written, self._follow(here, written)
@@ -171,7 +173,7 @@ class TokenBudget:
                 ids = None if ending is NO_ENDING else fewest_tokens(self.trie, ending.text, self.excluded)
                 found = None if ids is None else tuple(ids)
             if found is None and not self._records:
-                found = self._by_tokens(state, stack)
+                found = self._by_tokens((state, stack, NOTHING))
             if len(self._plans) >= _MAX_PLANS:
                 self._plans.clear()
             self._plans[key] = found
@@ -198,39 +200,46 @@ class TokenBudget:
             places.append(after)
         return places if self.shortest.may_end(places[-1][0], places[-1][1]) else None
 
-    def _by_tokens(self, state: int, stack: int) -> Plan:
-        """The fewest tokens, searched token by token; for machines without recorded calls. None if there are none, or after
-        MAX_WALKS configurations."""
-        before: dict[tuple[int, int], tuple[tuple[int, int], int] | None] = {(state, stack): None}
-        queue = deque([(state, stack)])
-        n_walks = 0
+    def _by_tokens(self, start: _Place) -> Plan:
+        """The fewest tokens, searched token by token; None if there are none, or after MAX_WALKS configurations.
+
+        Where calls are recorded only some tokens are looked at, and it may be more than the fewest.
+        """
+        before: dict[_Place, tuple[_Place, int] | None] = {start: None}
+        queue, n_walks = deque([start]), 0
         while queue:
             here = queue.popleft()
-            if self.shortest.may_end(*here):
+            state, stack, recording = here
+            if self.shortest.may_end(state, stack):
                 plan: list[int] = []
                 step = before[here]
                 while step is not None:
                     plan.append(step[1])
                     step = before[step[0]]
                 return tuple(reversed(plan))
-            if here not in self._edges:
-                n_walks += 1
-                if n_walks > MAX_WALKS:
-                    return None
-                self._edges[here] = self._edges_from(*here)
-            for q, top, token in self._edges[here]:
-                if (q, top) not in before:
-                    before[q, top] = here, token
-                    queue.append((q, top))
+            n_walks += 1
+            if n_walks > MAX_WALKS:
+                return None
+            if (state, stack) not in self._edges:
+                self._edges[state, stack] = self._edges_from(state, stack)
+            for q, top, token in self._edges[state, stack]:
+                after = self._after(here, token) if self._records else (q, top, recording)
+                if after is not None and after not in before:
+                    before[after] = here, token
+                    queue.append(after)
         return None
 
     def _edges_from(self, state: int, stack: int) -> list[tuple[int, int, int]]:
-        """Where tokens lead, and one token for each: (state, stack, token)."""
+        """Where tokens lead, and a token for each, or a few where calls are recorded: (state, stack, token)."""
         ends, group = token_ends(self.machine, self.stacks, self.trie, state, stack)
         usable = np.flatnonzero(self._usable & (group >= 0))
-        groups, first = np.unique(group[usable], return_index=True)
-        tokens = self.trie.token_ids[usable[first]].tolist()
-        return [(*ends[i, :2].tolist(), token) for i, token in zip(groups.tolist(), tokens, strict=True)]
+        usable = usable[np.argsort(group[usable], kind="stable")]
+        starts = np.searchsorted(group[usable], np.arange(len(ends) + 1)).tolist()
+        few, found = MAX_HARD_IN_GROUP if self._records else 1, []
+        for i, (q, top, _) in enumerate(ends.tolist()):
+            ranks = usable[starts[i] : min(starts[i] + few, starts[i + 1])]
+            found += [(q, top, token) for token in self.trie.token_ids[ranks].tolist()]
+        return found
 
     def _write_out(self, here: _Place) -> Plan:
         """A plan that depends on what recorded calls have read, and write; for machines of schemas."""
