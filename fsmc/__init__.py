@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from fsmc.compiler.errors import VocabularyError as VocabularyError
     from fsmc.compiler.grammar import CompiledGrammar as CompiledGrammar
     from fsmc.compiler.pipeline import GrammarCompiler as GrammarCompiler
+    from fsmc.compiler.tags.tool_calls import tool_call_tag as tool_call_tag
     from fsmc.compiler.tokens.masks import TokenIndex as TokenIndex
     from fsmc.compiler.tokens.trie import TokenTrie as TokenTrie
     from fsmc.compiler.tokens.vocabulary import Vocabulary as Vocabulary
@@ -82,6 +83,7 @@ _HOME = {
     ),
     "fsmc.compiler.grammar": ("CompiledGrammar",),
     "fsmc.compiler.pipeline": ("GrammarCompiler",),
+    "fsmc.compiler.tags.tool_calls": ("tool_call_tag",),
     "fsmc.compiler.tokens.masks": ("TokenIndex",),
     "fsmc.compiler.tokens.trie": ("TokenTrie",),
     "fsmc.compiler.tokens.vocabulary": ("Vocabulary",),

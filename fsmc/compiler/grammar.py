@@ -21,7 +21,9 @@ from fsmc.compiler.tokens.vocabulary import Vocabulary
 from fsmc.jumpforward.jump_map import JumpForwardMap
 
 if TYPE_CHECKING:
+    from fsmc.compiler.cfg.recipe import GrammarRecipe
     from fsmc.compiler.schema.recipe import SchemaRecipe
+    from fsmc.compiler.tags.recipe import TagRecipe
 
 FILE_KIND = "fsmc-grammar"
 FORMAT = 1
@@ -76,7 +78,7 @@ class CompiledGrammar:
         stats: CompileStats,
         index: TokenIndex | None = None,
         on_index: Callable[[CompiledGrammar], None] | None = None,
-        recipe: SchemaRecipe | None = None,
+        recipe: SchemaRecipe | TagRecipe | GrammarRecipe | None = None,
     ) -> None:
         self.machine, self.vocab = machine, vocab
         self.kind, self.stats = kind, stats
@@ -102,7 +104,7 @@ class CompiledGrammar:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a user should know: parts of a schema that are not checked (formats nobody knows), by JSON pointer."""
+        """What a user should know: parts of a schema that are not checked (formats nobody knows), rules that nothing uses."""
         return self.machine.builder.notes if isinstance(self.machine, LazyRSM) else ()
 
     @property
@@ -211,12 +213,16 @@ class CompiledGrammar:
             "vocab_size": str(self.vocab.size),
             "stats": json.dumps(asdict(self.stats)),
         }
+        if self.vocab.markers:
+            metadata["markers"] = " ".join(map(str, self.vocab.markers))
         return arrays, metadata
 
     @classmethod
     def _from_parts(
         cls, arrays: dict[str, npt.NDArray[Any]], metadata: dict[str, str], vocab: Vocabulary, where: str
     ) -> CompiledGrammar:
+        if "markers" in metadata:
+            vocab = vocab.with_markers(int(i) for i in metadata["markers"].split() if int(i) in vocab.special_token_ids)
         if metadata.get("vocabulary") != vocab.fingerprint:
             raise IndexFileError(
                 f"{where}: made for another vocabulary (fingerprint {metadata.get('vocabulary', '')[:12]}…, "
@@ -239,18 +245,28 @@ def read_parts(path: str | os.PathLike[str]) -> tuple[RSM | LazyRSM, TokenIndex 
 
 def _unpack(
     arrays: dict[str, npt.NDArray[Any]], metadata: dict[str, str], where: str
-) -> tuple[RSM | LazyRSM, TokenIndex | None, CompileStats, SchemaRecipe | None]:
+) -> tuple[RSM | LazyRSM, TokenIndex | None, CompileStats, SchemaRecipe | TagRecipe | GrammarRecipe | None]:
     """What a file's arrays and metadata describe; IndexFileError if they do not fit together."""
     if metadata.get("format") != str(FORMAT):
         raise IndexFileError(f"{where}: format {metadata.get('format')}, this fsmc reads {FORMAT}: compile it again")
     try:
-        recipe: SchemaRecipe | None = None
+        recipe: SchemaRecipe | TagRecipe | GrammarRecipe | None = None
         machine: RSM | LazyRSM
         if metadata["grammar_kind"] == "json_schema":
             from fsmc.compiler.schema import recipe as schema_recipe
 
             recipe = schema_recipe.SchemaRecipe.from_arrays(arrays, metadata)
             machine = recipe.build().rsm
+        elif "grammar.text" in arrays:
+            from fsmc.compiler.cfg import recipe as grammar_recipe
+
+            recipe = grammar_recipe.GrammarRecipe.from_arrays(arrays, metadata)
+            machine = recipe.build()
+        elif metadata["grammar_kind"] == "structural_tag":
+            from fsmc.compiler.tags import recipe as tag_recipe
+
+            recipe = tag_recipe.TagRecipe.from_arrays(arrays, metadata)
+            machine = recipe.build()
         else:
             machine = unpack({k[8:]: a for k, a in arrays.items() if k.startswith("machine.")})
         parts = {k[6:]: a for k, a in arrays.items() if k.startswith("index.")}
