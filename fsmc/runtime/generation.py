@@ -98,7 +98,7 @@ def generate(
         raise ValueError(f"max_new_tokens={max_new_tokens} must not be negative")
     vocab = grammar.vocab if grammar is not None else vocab or Vocabulary.from_huggingface(tokenizer)
     decoding: _Decoding
-    session = (CachedModel(model), _encode_prompt(tokenizer, prompt), vocab, max_new_tokens)
+    session = (CachedModel(model), encode_prompt(tokenizer, prompt), vocab, max_new_tokens)
     params = SamplingParams(temperature=temperature, top_p=top_p, seed=seed)
     sampler, stream = SamplingBatch.of([params]), TextStream(on_text, stop)
     if grammar is None:
@@ -127,7 +127,7 @@ class _Decoding:
             if len(prompt) >= model.max_length:
                 raise LimitExceeded("max_position_embeddings", model.max_length, len(prompt), "use a shorter prompt")
             self.max_new_tokens = min(max_new_tokens, model.max_length - len(prompt))
-        self.eos = frozenset(vocab.eos_token_ids) | _eos_of(model.model)
+        self.eos = frozenset(vocab.eos_token_ids) | eos_of(model.model)
         self.ids: list[int] = []
         self.stopped = False
         self.sampled_tokens = self.jumped_tokens = self.retokenized_tokens = 0
@@ -257,7 +257,7 @@ class _ConstrainedDecoding(_Decoding):
         self.jump_seconds += time.perf_counter() - began
 
 
-def _encode_prompt(tokenizer: Any, prompt: str | Sequence[int]) -> list[int]:
+def encode_prompt(tokenizer: Any, prompt: str | Sequence[int]) -> list[int]:
     if isinstance(prompt, str):
         encoded = tokenizer.encode(prompt)
         prompt = getattr(encoded, "ids", encoded)
@@ -267,7 +267,7 @@ def _encode_prompt(tokenizer: Any, prompt: str | Sequence[int]) -> list[int]:
     return ids
 
 
-def _eos_of(model: Any) -> frozenset[int]:
+def eos_of(model: Any) -> frozenset[int]:
     """The ids at which the model's own ``generate`` stops."""
     eos = model.generation_config.eos_token_id
     return frozenset() if eos is None else frozenset([eos] if isinstance(eos, int) else eos)

@@ -40,6 +40,10 @@ class KeyValueRow:
         self.length = 0
         self._layers: list[torch.Tensor] = []  # of each, [keys and values, heads, capacity, numbers of a head]
 
+    @property
+    def bytes_per_token(self) -> int:
+        return sum(held.nbytes // held.shape[2] for held in self._layers)
+
     def put(self, layer: int, keys: torch.Tensor, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Write those of new tokens, [heads, n, numbers], behind ``length`` (which the model sets when all layers are
         done), and return all, [heads, length + n, numbers]; ``layer`` counts up from 0."""

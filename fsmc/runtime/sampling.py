@@ -120,6 +120,11 @@ class SamplingBatch:
 
     # ------------------------------------------------------------------------------------------ which rows want what
 
+    @property
+    def needs_histories(self) -> bool:
+        """Whether some row has an option that looks at what was read and written."""
+        return bool(self._shaped)
+
     @cached_property
     def _drawing(self) -> list[int]:
         return [i for i, p in enumerate(self.params) if p.temperature > 0]
