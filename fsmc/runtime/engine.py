@@ -109,7 +109,9 @@ class Engine:
             self._news.notify()
         return row.ticket
 
-    def run(self, requests: Iterable[Request], on_done: Callable[[int, Response], None] | None = None) -> list[Response]:
+    def run(
+        self, requests: Iterable[Request], on_done: Callable[[int, Response], None] | None = None
+    ) -> list[Response]:
         """Answer all these requests; the responses in their order. on_done: called with (place, response) as each ends."""
         tickets = [self.submit(request) for request in requests]
         open_tickets = dict(enumerate(tickets))

@@ -33,6 +33,7 @@ from fsmc.runtime.sampling import Constrain, SamplingBatch
 from fsmc.runtime.sampling_params import SamplingParams
 from fsmc.runtime.text_stream import OnText, TextStream
 
+
 @dataclass(frozen=True, slots=True)
 class Generation:
     """What was generated, and what it took.

@@ -98,7 +98,9 @@ class PackedModel:
         foreign = set(getattr(config, "layer_types", None) or ()) - _LAYERS_THAT_CAN_BE_CROPPED
         if foreign or not getattr(model, "_supports_attention_backend", False):
             what = f"layers of kind {', '.join(sorted(foreign))}" if foreign else "an attention of its own"
-            raise FsmcError(f"{type(model).__name__} has {what}, which the engine cannot run: use fsmc.generate instead")
+            raise FsmcError(
+                f"{type(model).__name__} has {what}, which the engine cannot run: use fsmc.generate instead"
+            )
         AttentionInterface.register(ATTENTION, _attend)
         AttentionMaskInterface.register(ATTENTION, sdpa_mask)
         model.set_attn_implementation(ATTENTION)

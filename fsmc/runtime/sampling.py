@@ -196,8 +196,12 @@ class SamplingBatch:
 
         Each row's figures depend on that row alone, so that a seed means the same in any batch.
         """
-        places = [self._drawing.index(row) for row in rows]
-        temperature, top_p, min_p, top_k = (part[places].to(logits.device) for part in self._filters.values())
+        filters = self._filters
+        if len(rows) < len(self._drawing):
+            wanted = set(rows)
+            places = [i for i, row in enumerate(self._drawing) if row in wanted]
+            filters = {name: column[places] for name, column in filters.items()}
+        temperature, top_p, min_p, top_k = (column.to(logits.device) for column in filters.values())
         scores = _finite(logits.double()) / temperature
         scores = scores - scores.max(-1, keepdim=True).values  # a tiny temperature must not make it infinite
         sorted_rows = ((top_p < 1) | (top_k < logits.shape[1]))[:, 0].nonzero()[:, 0]
