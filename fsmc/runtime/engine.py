@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import torch
 
+from fsmc.compiler.errors import FsmcError
 from fsmc.compiler.grammar import CompiledGrammar
 from fsmc.compiler.tokens.vocabulary import Vocabulary
 from fsmc.jumpforward.retokenize import Retokenizer
@@ -25,7 +26,8 @@ from fsmc.runtime.mask_thread import MaskThread
 from fsmc.runtime.matcher import GrammarMatcher
 from fsmc.runtime.packed_model import PackedModel, Part
 from fsmc.runtime.prefix_cache import PrefixCache, common_prefix_length
-from fsmc.runtime.request import Request, Response, Ticket
+from fsmc.runtime.reasoning import ReasoningGate
+from fsmc.runtime.request import PendingGrammar, Request, Response, Ticket
 from fsmc.runtime.sampling import SamplingBatch
 
 T = TypeVar("T")
@@ -187,6 +189,8 @@ class Engine:
         for row in waiting:
             if row.ticket.aborted:
                 row.finish_reason = "abort"
+                if isinstance(row.request.grammar, PendingGrammar):
+                    row.request.grammar.cancel()
             elif len(self._running) == self.max_batch_size or not self._guarded(row, self._is_ready, row):
                 if row.finish_reason is None:
                     continue
@@ -206,9 +210,12 @@ class Engine:
         if not row.n_prompt:
             grammar = row.request.grammar
             if grammar is not None and not isinstance(grammar, CompiledGrammar):
-                if not grammar.done():
+                outcome = grammar.poll()
+                if outcome is None:
                     return False
-                grammar = grammar.result()
+                if not isinstance(outcome, CompiledGrammar):
+                    raise FsmcError(outcome.message) from getattr(outcome, "error", None)
+                grammar = outcome
             self._open(row, grammar)
         known = self.prefixes.match_length(row.sequence)
         return all(
@@ -218,9 +225,12 @@ class Engine:
 
     def _open(self, row: Row, grammar: CompiledGrammar | None) -> None:
         stops = self._eos | frozenset(row.request.stop_token_ids)
-        matcher = jumps = None
+        matcher: GrammarMatcher | ReasoningGate | None = None
+        jumps = None
         if grammar is not None:
             matcher = GrammarMatcher(grammar, stop_token_ids=stops)
+            if row.request.thinking_end is not None:
+                matcher = ReasoningGate(matcher, row.request.thinking_end)
             jumps = Jumps(matcher, self.vocab, self._retokenizer, stops)
         row.open(encode_prompt(self.tokenizer, row.request.prompt), self.model.max_length, matcher, jumps, stops)
 
@@ -272,12 +282,7 @@ class Engine:
             assert logits is not None
             at = [row.first_logit + place for row in going_on]
             masked = [i for i, row in enumerate(going_on) if row.matcher is not None]
-            timed: list[float] = []
-
-            def constrain(scores: torch.Tensor, at: list[int] = at, masked: list[int] = masked) -> None:
-                if masked:
-                    timed.append(_timed(apply_token_bitmask_inplace, scores, self._mask[at], masked)[1])
-
+            constrain = _Constrain(self._mask, at, masked)
             batch = self._sampling
             if going_on != self._running:
                 batch = batch.filter([self._running.index(row) for row in going_on])
@@ -289,7 +294,7 @@ class Engine:
                 if self._guarded(row, row.take, sampled, place)
             ]
             place += 1
-            seconds += sum(timed)
+            seconds += constrain.seconds
         for row in rows:
             row.settle()
         return seconds
@@ -332,6 +337,20 @@ class Engine:
                 if row.finish_reason is None:
                     row.fail(RuntimeError("the engine ended before this request"))
                 row.respond()
+
+
+class _Constrain:
+    """Applies the masks of some rows, and says how long it took."""
+
+    def __init__(self, mask: Any, at: list[int], masked: list[int]) -> None:
+        self._mask, self._at, self._masked = mask, at, masked
+        self.seconds = 0.0
+
+    def __call__(self, logits: torch.Tensor) -> None:
+        if self._masked:
+            began = time.perf_counter()
+            apply_token_bitmask_inplace(logits, self._mask[self._at], self._masked)
+            self.seconds += time.perf_counter() - began
 
 
 def _timed(function: Callable[..., T], *arguments: Any) -> tuple[T, float]:

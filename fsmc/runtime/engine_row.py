@@ -8,6 +8,7 @@ from typing import Any
 
 from fsmc.compiler.errors import FsmcError, LimitExceeded, TokenRejected
 from fsmc.compiler.tokens.vocabulary import Vocabulary
+from fsmc.runtime.bitmask import allocate_token_bitmask
 from fsmc.runtime.jumps import Jumps
 from fsmc.runtime.packed_model import KeyValueRow, Part
 from fsmc.runtime.request import FinishReason, Response, Ticket
@@ -46,13 +47,20 @@ class Row:
     def open(
         self, prompt: Sequence[int], max_length: int | None, matcher: Any, jumps: Jumps | None, stops: Iterable[int]
     ) -> None:
-        """Everything is there: the ids of the prompt, the model's context, the constraint. Raises LimitExceeded."""
+        """Everything is there: the ids of the prompt, the model's context, the constraint.
+
+        Raises LimitExceeded for a prompt that fills the context, BudgetExceeded for a budget that no text fits in.
+        """
         self.sequence, self.n_prompt = list(prompt), len(prompt)
         self.matcher, self.jumps, self.stop_token_ids = matcher, jumps, frozenset(stops)
         if max_length is not None and self.max_new_tokens:
             if len(prompt) >= max_length:
                 raise LimitExceeded("max_position_embeddings", max_length, len(prompt), "use a shorter prompt")
             self.max_new_tokens = min(self.max_new_tokens, max_length - len(prompt))
+        if self.request.never_cut_off:
+            if matcher is None:
+                raise ValueError("never_cut_off needs a grammar: without one nothing says when a text is complete")
+            matcher.fill_next_token_bitmask(allocate_token_bitmask(1, self.vocab.size), 0, self.max_new_tokens + 1)
 
     @property
     def n_output(self) -> int:
@@ -76,7 +84,7 @@ class Row:
             if self.finish_reason is None and self.jumps.only_the_end_may_follow():
                 self.finish_reason = "stop"
         if self.finish_reason is None and self.n_output >= self.max_new_tokens:
-            self.finish_reason = "length"
+            self.finish_reason = "stop" if self.request.never_cut_off and self.matcher.is_completed() else "length"
         if self.finish_reason is None and self.jumps is not None and self.request.jump == "exact":
             self.draft = self.jumps.draft(self.max_new_tokens - self.n_output - 1)
         self.jump_seconds += time.perf_counter() - began
@@ -84,9 +92,15 @@ class Row:
     def _jump(self, jumps: Jumps) -> None:
         """Append what the constraint forces; of the tokens that are cut afresh, keys and values are forgotten."""
         ids = self.sequence[self.n_prompt :]
+        n_entries = self.matcher.rollback_limit
         jumped = jumps.jump(ids, self.max_new_tokens)
         if jumped is None:
             return
+        if self.request.never_cut_off:
+            room = self.max_new_tokens - len(jumped.ids) + 1
+            if not self.matcher.is_far_from(room) and self.matcher.num_tokens_to_complete() > room:
+                self.matcher.rollback(self.matcher.rollback_limit - n_entries)  # the tokenizer's spelling is too long
+                return
         self.sequence[self.n_prompt :] = jumped.ids
         self.past.length = min(self.past.length, self.n_prompt + jumped.kept)
         self.jumped_tokens += len(jumped.ids) - len(ids)
@@ -109,14 +123,16 @@ class Row:
         began = time.thread_time()
         matcher = self.matcher.fork() if self.draft else self.matcher
         for i, drafted in enumerate([*self.draft, None]):
-            matcher.fill_next_token_bitmask(mask, first + i)
-            if not mask[first + i].any():
+            room = self.max_new_tokens - self.n_output - i + 1  # the end token needs no room of its own
+            matcher.fill_next_token_bitmask(mask, first + i, room if self.request.never_cut_off else None)
+            row = mask[first + i]
+            if not row.any():
                 raise FsmcError(
                     f"after {self.stream.text[-40:]!r} the constraint goes on, but no token of the vocabulary does: "
                     "its tokens cannot spell every text (are single bytes or characters missing?)"
                 )
-            if drafted is not None and not matcher.accept_token(drafted):
-                raise TokenRejected(f"the constraint forces token {drafted} but does not accept it")
+            if drafted is not None and not (row[drafted // 32] >> drafted % 32 & 1 and matcher.accept_token(drafted)):
+                break  # it will not be chosen, so that nobody looks at the rows behind it
         self.last_mask_seconds = time.thread_time() - began
         self.mask_seconds += self.last_mask_seconds
 

@@ -117,7 +117,9 @@ class PackedModel:
 
         Raises LimitExceeded, before anything is computed, for a row longer than the model's context.
         """
-        ids, positions, wanted = [], [], []
+        ids: list[int] = []
+        positions: list[int] = []
+        wanted: list[int] = []
         for row, new, n_logits in parts:
             end = row.length + len(new)
             if self.max_length is not None and end > self.max_length:
@@ -131,7 +133,7 @@ class PackedModel:
                 input_ids=torch.tensor([ids], device=device),
                 position_ids=torch.tensor([positions], device=device),
                 attention_mask=self._no_mask,
-                logits_to_keep=torch.tensor(wanted, device=device),
+                logits_to_keep=torch.tensor(wanted, dtype=torch.long, device=device),
                 use_cache=False,
                 fsmc_parts=parts,
             ).logits

@@ -5,13 +5,26 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from fsmc.runtime.jumps import Jump
 from fsmc.runtime.sampling_params import SamplingParams
 from fsmc.runtime.text_stream import OnText
 
+if TYPE_CHECKING:
+    from fsmc.compiler.grammar import CompiledGrammar
+
 FinishReason = Literal["stop", "length", "abort", "error"]
+
+
+@runtime_checkable
+class PendingGrammar(Protocol):
+    """A grammar that may still be being compiled: what `GrammarManager.request` gives."""
+
+    def poll(self) -> Any:
+        """None, as long as it is not known; a `CompiledGrammar`; or an object whose ``message`` says why there is none."""
+
+    def cancel(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -19,21 +32,25 @@ class Request:
     """One text to write.
 
     prompt: text, encoded with the special tokens that the tokenizer puts around a text, or token ids (of a chat template,
-    say). grammar: what the text must match: a `CompiledGrammar`, or what `GrammarManager.submit` gave, whose compilation
-    may still be under way; None leaves the model free. jump: see `generation`. stop: strings that end the text and are not
-    part of it. stop_token_ids: ids that do, besides the EOS ids of vocabulary and model. on_text: called with each new
+    say). grammar: what the text must match: a `CompiledGrammar`, or what `GrammarManager.request` gave, whose
+    compilation may still be under way; None leaves the model free. jump: see `generation`. stop: strings that end the text and are not
+    part of it. stop_token_ids: ids that do, besides the EOS ids of vocabulary and model.
+    never_cut_off: choose only tokens after which the text can still be completed within ``max_new_tokens``. thinking_end:
+    the text or the token ids that end the model's thinking, where the constraint begins (see `ReasoningGate`). on_text: called with each new
     piece of text and whether it was forced, by the thread that runs the engine.
 
     Raises TypeError or ValueError for what cannot be.
     """
 
     prompt: str | Sequence[int]
-    grammar: Any = None
+    grammar: CompiledGrammar | PendingGrammar | None = None
     sampling: SamplingParams = field(default_factory=SamplingParams)
     jump: Jump = "canonical"
     max_new_tokens: int = 256
     stop: Sequence[str] = ()
     stop_token_ids: Sequence[int] = ()
+    never_cut_off: bool = False
+    thinking_end: str | Sequence[int] | None = None
     on_text: OnText | None = None
 
     def __post_init__(self) -> None:

@@ -6,6 +6,7 @@ a batch that is greedy throughout is masked and takes one argmax.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,7 +16,6 @@ import torch
 
 from fsmc.compiler.errors import FsmcError
 from fsmc.runtime.sampling_params import SamplingParams
-
 
 Constrain: TypeAlias = Callable[[torch.Tensor], None]
 """Sets the logits of what is forbidden to -inf, in place."""
@@ -263,8 +263,9 @@ def _penalised(row: torch.Tensor, p: SamplingParams, history: History) -> torch.
         scores = row[ids]
         row[ids] = torch.where(scores > 0, scores / p.repetition_penalty, scores * p.repetition_penalty)
     if (p.frequency_penalty or p.presence_penalty) and len(history.output):
-        ids, counts = torch.tensor(history.output, device=row.device).unique(return_counts=True)
-        row[ids] -= p.frequency_penalty * counts + p.presence_penalty
+        counts = Counter(history.output)
+        ids = torch.tensor(list(counts), device=row.device)
+        row[ids] -= p.frequency_penalty * torch.tensor(list(counts.values()), device=row.device) + p.presence_penalty
     return row
 
 

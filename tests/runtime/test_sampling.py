@@ -174,7 +174,7 @@ def test_nan_is_a_token_that_cannot_be_chosen() -> None:
 
 
 def test_nothing_left_is_an_error_of_that_row_alone() -> None:
-    batch = SamplingBatch.of([SamplingParams(), SamplingParams(logit_bias={i: -INFINITY for i in range(6)})])
+    batch = SamplingBatch.of([SamplingParams(), SamplingParams(logit_bias=dict.fromkeys(range(6), -INFINITY))])
     fine, wrong = batch.sample(torch.tensor([LOGITS, LOGITS]))
     assert fine == Sampled(3) and isinstance(wrong, FsmcError)
 
