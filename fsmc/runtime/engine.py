@@ -39,8 +39,8 @@ _IDLE_SECONDS = 0.01
 
 
 class Step(NamedTuple):
-    """One pass: how many rows and tokens it had, and where the time went. mask_seconds: for filling masks (of the thread
-    that did it) and applying them; waiting_seconds: until the masks were there, after the model was done."""
+    """One pass: how many rows and tokens it had, and where the time went. mask_seconds: for filling masks and
+    applying them, of the threads that did it; waiting_seconds: until the masks were there, after the model was done."""
 
     n_rows: int
     n_tokens: int
@@ -348,9 +348,9 @@ class _Constrain:
 
     def __call__(self, logits: torch.Tensor) -> None:
         if self._masked:
-            began = time.perf_counter()
+            began = time.thread_time()
             apply_token_bitmask_inplace(logits, self._mask[self._at], self._masked)
-            self.seconds += time.perf_counter() - began
+            self.seconds += time.thread_time() - began
 
 
 def _timed(function: Callable[..., T], *arguments: Any) -> tuple[T, float]:
