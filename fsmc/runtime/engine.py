@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, TypeVar
+from weakref import WeakKeyDictionary
 
 import torch
 
@@ -89,7 +90,7 @@ class Engine:
         self.prefixes = PrefixCache(prefix_cache_bytes)
         self.max_batch_size, self.max_tokens_per_pass, self.on_step = max_batch_size, max_tokens_per_pass, on_step
         self._eos = frozenset(self.vocab.eos_token_ids) | eos_of(model)
-        self._retokenizer = Retokenizer.for_tokenizer(tokenizer, self.vocab)
+        self._retokenizers: WeakKeyDictionary[CompiledGrammar, Retokenizer] = WeakKeyDictionary()
         self._mask_thread = MaskThread()
         self._mask = allocate_token_bitmask(max_batch_size, self.vocab.size)
         self._waiting: list[Row] = []
@@ -228,10 +229,18 @@ class Engine:
         matcher: GrammarMatcher | ReasoningGate | None = None
         jumps = None
         if grammar is not None:
+            if grammar.vocab.size != self.vocab.size:
+                raise ValueError(f"a grammar for {grammar.vocab.size} tokens; this model's has {self.vocab.size}")
             matcher = GrammarMatcher(grammar, stop_token_ids=stops)
             if row.request.thinking_end is not None:
                 matcher = ReasoningGate(matcher, row.request.thinking_end)
-            jumps = Jumps(matcher, self.vocab, self._retokenizer, stops)
+            retokenizer = self._retokenizers.get(grammar)
+            if retokenizer is None:
+                named = grammar.source if grammar.kind == "structural_tag" else ""
+                retokenizer = Retokenizer.for_tokenizer(self.tokenizer, grammar.vocab, named)
+                self._retokenizers[grammar] = retokenizer
+            row.vocab = grammar.vocab  # which has the special tokens that the grammar names
+            jumps = Jumps(matcher, grammar.vocab, retokenizer, stops)
         row.open(encode_prompt(self.tokenizer, row.request.prompt), self.model.max_length, matcher, jumps, stops)
 
     def _parts(self, rows: Sequence[Row]) -> list[Part]:

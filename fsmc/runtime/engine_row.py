@@ -154,7 +154,7 @@ class Row:
             self.jumped_tokens += 1
         else:
             self.sampled_tokens += 1
-        if self.stream.add(self.vocab.token(token), forced=as_drafted):
+        if self.stream.add(self.vocab.text(token), forced=as_drafted):
             self.finish_reason = "stop"
         return as_drafted and self.finish_reason is None
 

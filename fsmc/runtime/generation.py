@@ -105,7 +105,8 @@ def generate(
     if grammar is None:
         decoding = _Decoding(*session, sampler, stream)
     else:
-        retokenizer = Retokenizer.for_tokenizer(tokenizer, vocab)
+        named = grammar.source if grammar.kind == "structural_tag" else ""
+        retokenizer = Retokenizer.for_tokenizer(tokenizer, vocab, named)
         decoding = _ConstrainedDecoding(*session, sampler, stream, grammar, jump, retokenizer)
     return decoding.run()
 
@@ -173,7 +174,7 @@ class _Decoding:
                 self.jumped_tokens += 1
             else:
                 self.sampled_tokens += 1
-            self.stopped = self.stream.add(self.vocab.token(token), forced=token == drafted)
+            self.stopped = self.stream.add(self.vocab.text(token), forced=token == drafted)
             if self.stopped or token != drafted:
                 return
 

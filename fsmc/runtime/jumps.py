@@ -68,7 +68,7 @@ class Jumps:
         if len(new.ids) > max_tokens:  # no room: old tokens stay, as the text that is out must not shrink
             added = self._retokenizer.tokenize(forced)[: max_tokens - len(ids)]
             new = Retokenized([*ids, *added], len(ids))
-            forced = b"".join(map(self._vocab.token, added))
+            forced = b"".join(map(self._vocab.text, added))
         n_open = self._bytes_left_open(new.ids[-1], forced) if forced else 0
         self._accept(forced[: len(forced) - n_open])
         if n_open and self._some_allowed_token_is_longer(n_open):
@@ -82,7 +82,7 @@ class Jumps:
         Behind ``name: `` a model would rather write `` Ann`` in one token than a lone space and ``Ann``. Only white space
         is worth it: other tokens are as likely to be cut where the forced text ends, and one left open costs a pass.
         """
-        token = self._vocab.token(last_token)
+        token = self._vocab.text(last_token)
         is_text = 0 < len(token) <= len(forced) and token[0] & 0xC0 != 0x80
         return len(token) if is_text and forced.decode(errors="replace")[-1].isspace() else 0
 

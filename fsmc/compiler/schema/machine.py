@@ -94,6 +94,9 @@ class SchemaMachine:
     True
     """
 
+    is_json = True
+    """Whether the texts are JSON as a whole."""
+
     def __init__(
         self,
         document: SchemaDocument,
@@ -122,13 +125,17 @@ class SchemaMachine:
         self._scalars = common.blocks.fork(self.rsm, self.table, self._outcomes)
         self._maps: dict[bytes, int] = {}
 
+        self._space = common.space
+        self.rsm.start = self._begin(document)
+        refuse_early(self)
+
+    def _begin(self, document: SchemaDocument) -> int:
+        """The state before the text."""
         root = self.keywords.schema(document.root)
         if not self.emptiness.satisfiable(root):
             why = contradiction(self.emptiness, document.root)
             raise EmptyLanguageError(f"the schema allows no value at all: {why}")
-        self._space = common.space
-        self.rsm.start = self.gap(Root(root), inside=False)
-        refuse_early(self)
+        return self.gap(Root(root), inside=False)
 
     @property
     def notes(self) -> tuple[str, ...]:
