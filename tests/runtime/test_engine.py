@@ -7,6 +7,7 @@ import random
 import re
 import threading
 import time
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -36,6 +37,15 @@ PATTERNS = [
     r"name: [A-Z][a-z]{2,5}\nage: \d{2}\n\n",
 ]
 MODES = ("off", "canonical", "exact")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread() -> Iterator[None]:
+    """On a busy machine two threads spend most of the time waiting for each other."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")
