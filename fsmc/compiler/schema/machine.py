@@ -24,6 +24,7 @@ from fsmc.compiler.schema.document import SchemaDocument
 from fsmc.compiler.schema.early import refuse_early
 from fsmc.compiler.schema.emptiness import Emptiness
 from fsmc.compiler.schema.formula import FALSE, Formulas
+from fsmc.compiler.schema.key_space import KeySpace
 from fsmc.compiler.schema.key_trie import KeyNode
 from fsmc.compiler.schema.keywords import Keywords
 from fsmc.compiler.schema.left_out import WithoutTexts
@@ -31,6 +32,7 @@ from fsmc.compiler.schema.member_order import MemberOrder
 from fsmc.compiler.schema.object_state import ObjectState
 from fsmc.compiler.schema.objects import ObjectShape
 from fsmc.compiler.schema.outcomes import Outcomes, Reading, Truth, read, what_to_watch
+from fsmc.compiler.schema.plain_objects import PlainObject, is_plain
 from fsmc.compiler.schema.positions import (
     AfterKey,
     AfterSpace,
@@ -47,7 +49,7 @@ from fsmc.compiler.schema.positions import (
     Spaced,
 )
 from fsmc.compiler.schema.resident import resident
-from fsmc.compiler.schema.scalar_blocks import CountedBlock
+from fsmc.compiler.schema.scalar_blocks import WHITE_SPACE, CountedBlock
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +119,7 @@ class SchemaMachine:
         common = resident(options.max_whitespace if flexible else 0)
         self.rsm = common.rsm.fork(self, max_states=max_states, max_bytes=max_bytes)
         self._shapes: dict[tuple[Any, ...], Any] = {}
+        self._plain: dict[ObjectShape, PlainObject] = {}
         self._parts: dict[tuple[int, tuple[int, ...], int, bool], list[tuple[Reading, dict[int, list[int]]]]] = {}
         self._outcomes = Outcomes()
         self._scalars = common.blocks.fork(self.rsm, self.table, self._outcomes)
@@ -126,7 +129,7 @@ class SchemaMachine:
         if not self.emptiness.satisfiable(root):
             why = contradiction(self.emptiness, document.root)
             raise EmptyLanguageError(f"the schema allows no value at all: {why}")
-        self._space = common.space
+        self.space = common.space
         self.rsm.start = self.gap(Root(root), inside=False)
         refuse_early(self)
 
@@ -140,7 +143,10 @@ class SchemaMachine:
     def build_row(self, state: int) -> None:
         """Make the row of a state that was met for the first time."""
         self.table.clock.restart()
-        position: Position | CountedBlock | KeyNode | WithoutTexts = self.rsm.state_key(state)
+        position: Position | PlainObject | CountedBlock | KeyNode | WithoutTexts = self.rsm.state_key(state)
+        if isinstance(position, PlainObject):
+            position.build(self, state)
+            return
         if isinstance(position, WithoutTexts):
             position.build(state)
             return
@@ -152,6 +158,16 @@ class SchemaMachine:
             return
         self._build(state, position)
 
+    def set_spaced(self, state: int, edges: Edges, frame: int) -> None:
+        """Give ``state + 1`` its edges, and to ``state`` those before the white space that may, or has to, stand before it.
+        frame: what is pushed when white space begins; it returns to ``state + 1``."""
+        self._set_row(state + 1, edges, -1)
+        if edges and self.space:
+            edges = {**edges, **dict.fromkeys(WHITE_SPACE, self.rsm.call(self.space, frame))}
+        elif self.options.whitespace == "json":
+            edges = {ord(" "): state + 1}
+        self._set_row(state, edges, -1)
+
     def _build(self, state: int, position: Position) -> None:
         """Make the row of a position; where white space may come first, that of the position behind it as well."""
         if isinstance(position, Spaced):
@@ -162,7 +178,7 @@ class SchemaMachine:
                 self._set_row(inner, edges, final)
             if edges or final == 0 or position.position.waits:
                 frame = self._frame(AfterSpace(position.position), ())
-                code = self.rsm.call(self._space, frame)
+                code = self.rsm.call(self.space, frame)
                 edges = {**edges, 32: code, 9: code, 10: code, 13: code}
                 self.rsm.set_return(frame, 0, inner)
             self._set_row(state, edges, final)
@@ -248,7 +264,7 @@ class SchemaMachine:
 
     def is_whitespace(self, target: int) -> bool:
         """Whether a call of ``target`` reads white space."""
-        return target == self._space
+        return target == self.space
 
     def _frame(self, back: Return, reading: Reading) -> int:
         return self.rsm.new_frame((back, reading), back.records)
@@ -256,10 +272,11 @@ class SchemaMachine:
     # ── values ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def value_edges(
-        self, must: int, watches: tuple[int, ...], back: Return, depth: int = 0, *, plentiful: bool = False
+        self, must: int, watches: tuple[int, ...], back: Return | int, depth: int = 0, *, plentiful: bool = False
     ) -> Edges:
         """Edges of a value's first byte: a call of the component of each type that the value may have.
 
+        back: what the caller remembers, or the one frame that stands for it where nothing is watched.
         plentiful: only types of which each beginning can be completed in endlessly many ways.
         """
         try:
@@ -268,14 +285,14 @@ class SchemaMachine:
             self.keywords.locate(error, must, *watches)
             raise
 
-    def _value_edges(self, must: int, watches: tuple[int, ...], back: Return, depth: int, plentiful: bool) -> Edges:
+    def _value_edges(self, must: int, watches: tuple[int, ...], back: Return | int, depth: int, plentiful: bool) -> Edges:
         key = (must, watches, depth, plentiful)
         parts = self._parts.get(key)
         if parts is None:
             parts = self._parts[key] = self._value_parts(*key)
         edges: Edges = {}
         for reading, first_bytes in parts:
-            frame = self._frame(back, reading)
+            frame = back if isinstance(back, int) else self._frame(back, reading)
             for target, listed in first_bytes.items():
                 edges.update(dict.fromkeys(listed, self.rsm.call(target, frame)))
         return edges
@@ -317,7 +334,12 @@ class SchemaMachine:
         if type_ == OBJECT:
             shape = self._object_shape(must, watches, self.order.of(of), self.options.property_order == "any")
             residual, watched = shape.at_start()
-            start = ObjectState.of(shape, shape.reduced(residual, 0), watched, 0, depth)
+            residual = shape.reduced(residual, 0)
+            if self.options.indent is None and is_plain(shape, residual, watched):
+                if shape not in self._plain:
+                    self._plain[shape] = PlainObject(self, shape)
+                return {ord("{"): self._plain[shape].start}
+            start = ObjectState.of(shape, residual, watched, 0, depth)
             return {ord("{"): self.gap(ObjectStart(start))}
         if type_ == ARRAY:
             array = self._array_shape(must, watches)
@@ -369,9 +391,13 @@ class SchemaMachine:
         allowed = self.allowed_keys(o)
         code = None
         if allowed:
-            code = self.rsm.call(self._scalars.key(o.shape.keys, allowed, o.seen), self._frame(AfterKey(o), ()))
+            code = self.rsm.call(self.key_start(o.shape.keys, allowed, o.seen), self._frame(AfterKey(o), ()))
         o.key_code = code
         return code
+
+    def key_start(self, keys: KeySpace, allowed: int, seen: frozenset[str] = frozenset()) -> int:
+        """The state after the opening quote of a key of one of the ``allowed`` classes."""
+        return self._scalars.key(keys, allowed, seen)
 
     def allowed_keys(self, o: ObjectState) -> int:
         """The classes of keys that may come next, as a mask."""

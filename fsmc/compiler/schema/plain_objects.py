@@ -1,0 +1,189 @@
+"""Objects whose members do not depend on each other, which most are: all their positions at once.
+
+Where nothing is left to hold of an object but what each member has to be and which names have to come, its state is its place
+in the order of the names. So all states are known beforehand; a kernel writes them, but for those that lead into keys and
+values, which are made when a text gets there. What the positions are is told in positions.py.
+
+The states of a `PlainObject`, each with white space before it (the *entry*) and without:
+
+    0                 after ``{``
+    1 + 2 (p - 1)     after a member, at place p, which is 1 or more
+    2 + 2 (p - 1)     before a key, at place p
+    1 + 2 P + 2 c     after a key of class c (P: the last place)
+    2 + 2 P + 2 c     before a value of a member of class c
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fsmc.compiler.automata.dfa import Array
+from fsmc.compiler.automata.tables import CALL, UNKNOWN
+from fsmc.compiler.schema.formula import TRUE
+from fsmc.compiler.schema.object_state import ObjectState
+from fsmc.compiler.schema.objects import ObjectShape
+from fsmc.jit import kernel
+
+if TYPE_CHECKING:
+    from fsmc.compiler.schema.machine import SchemaMachine
+
+MAX_CLASSES = 2048
+"""Objects with more classes of keys are made state by state."""
+
+QUOTE, COLON, COMMA, CLOSE, SPACE = 1, 2, 3, 4, 5
+"""The byte classes of the rows that the kernel writes; class 0 is all other bytes."""
+
+_BYTES = bytearray(256)
+for _number, _listed in enumerate((b'"', b":", b",", b"}", b" \t\n\r"), 1):
+    for _byte in _listed:
+        _BYTES[_byte] = _number
+STRUCTURE = bytes(_BYTES)
+N_COLUMNS = 6
+
+
+def is_plain(shape: ObjectShape, residual: int, watches: tuple[int, ...]) -> bool:
+    """Whether an object's state is its place alone."""
+    return (
+        residual == TRUE
+        and not watches
+        and not shape.tracks
+        and not shape.any_order
+        and shape.keys.n_classes <= MAX_CLASSES
+    )
+
+
+class PlainObject:
+    """The states of one shape in a machine. start: that after ``{``."""
+
+    __slots__ = ("_base", "_frame", "_n_places", "shape", "start")
+
+    def __init__(self, m: SchemaMachine, shape: ObjectShape) -> None:
+        self.shape = shape
+        self._n_places = shape.keys.n_names + 1
+        self._base = self._frame = -1
+        self.start = m.rsm.reserve(1, self)
+
+    def build(self, m: SchemaMachine, state: int) -> None:
+        """Make what was met: at first the whole, then the row of a state that leads into keys or values."""
+        if state == self.start:
+            self._lay_out(m)
+            return
+        position = (state - self._base) >> 1
+        after_members = position - 1 - 2 * self._n_places
+        if after_members >= 0:
+            c = after_members >> 1
+            edges = m.value_edges(self.shape.static[c], (), self._value_frame(c))
+            m.set_spaced(self._entry(position), edges, self._space_frame(position))
+        else:
+            edges = {ord('"'): self._key_code(m, position >> 1)}
+            m.set_spaced(self._entry(position), edges, self._space_frame(position))
+
+    def reads_keys(self, frame: int) -> bool:
+        """Whether a call with this frame reads a key."""
+        return frame == self._frame
+
+    def object_at(self, state: int) -> ObjectState:
+        """The object as it is at one of the states that lead into keys."""
+        position = 0 if state in (self.start, self._base + 1) else (state - self._base) >> 1
+        return ObjectState.of(self.shape, TRUE, (), position >> 1, 0)
+
+    def _entry(self, position: int) -> int:
+        return self._base + 2 * position
+
+    def _space_frame(self, position: int) -> int:
+        return self._frame + 1 + position
+
+    def _value_frame(self, c: int) -> int:
+        return self._frame + 2 + 2 * (self._n_places + self.shape.keys.n_classes) + c
+
+    def _key_code(self, m: SchemaMachine, place: int) -> int:
+        """The code of a key's opening quote, 0 if no member may come."""
+        allowed = self.shape.allowed(TRUE, place)
+        return m.rsm.call(m.key_start(self.shape.keys, allowed), self._frame) if allowed else 0
+
+    def _lay_out(self, m: SchemaMachine) -> None:
+        shape, keys, rsm = self.shape, self.shape.keys, m.rsm
+        n_positions = 1 + 2 * (self._n_places + keys.n_classes)
+        n_rows = 2 * (1 + self._n_places + keys.n_classes)
+        live = shape.live((1 << keys.n_classes) - 1)
+        declared = live & shape.declared_mask
+        self._base = rsm.reserve(2 * n_positions, self)
+        self._frame = rsm.new_frames(1 + n_positions + keys.n_classes, self)
+        first = self._key_code(m, 0)
+        close, class_map = m.exit(()), rsm.class_map(STRUCTURE)
+        arrays, edge, action = rsm.take_room(
+            edges=n_rows * N_COLUMNS, actions=n_rows // 2, returns=n_positions + 2 * keys.n_classes
+        )
+        _lay_out(
+            arrays.edges, arrays.states, arrays.actions, arrays.returns, edge, action, self.start, self._base,
+            self._frame, m.space, keys.n_names, keys.n_classes, keys.outcome(keys.n_names),
+            shape.required.bit_length(), self._n_places if live != declared else declared.bit_length() - 1,
+            first, close, class_map,
+        )  # fmt: skip
+
+
+@kernel
+def _put(returns: Array, frame: int, outcome: int, target: int) -> None:
+    """See `tables.put_return`."""
+    key = np.int64(frame) << 32 | np.int64(outcome)
+    slot = np.int64((np.uint64(key) * np.uint64(0x1E3779B97F4A7C15)) >> np.uint64(33)) & (len(returns) - 1)
+    while returns[slot, 0] != UNKNOWN:
+        slot = (slot + 1) & (len(returns) - 1)
+    returns[slot, 1] = target
+    returns[slot, 0] = key
+
+
+@kernel
+def _lay_out(
+    edges: Array, states: Array, actions: Array, returns: Array, edge: int, action: int, start: int, base: int,
+    frame: int, space: int, n_names: int, n_classes: int, first_other: int, n_due: int, n_live: int,
+    first_key: int, close: int, class_map: int,
+) -> None:  # fmt: skip
+    """Rows and returns of a `PlainObject` (see there for ``base`` and ``frame``).
+
+    space: the state of white space, 0 if there is none. first_other: the outcome of the first class of undeclared keys. n_due: the
+    place from which on the object may end; n_live: the last place before which a member may come. first_key: the code of the
+    quote of the first key.
+    """
+    n_places = n_names + 1
+    n_positions = 1 + 2 * (n_places + n_classes)
+    position = 0
+    while position < n_positions:
+        entry = start if position == 0 else base + 2 * position
+        inner = base + 2 * position + 1
+        for column in range(12):
+            edges[edge + column] = 0
+        if position == 0:
+            edges[edge + 1] = first_key
+            if n_due == 0:
+                edges[edge + 4] = close
+        elif position <= 2 * n_places:
+            place = (position + 1) >> 1
+            if place <= n_live:
+                edges[edge + 3] = entry + 2
+            if place >= n_due:
+                edges[edge + 4] = close
+        else:
+            edges[edge + 2] = entry + 2
+        if space > 0:
+            for column in range(1, 5):
+                edges[edge + 6 + column] = edges[edge + column]
+            edges[edge + 11] = -1 - action
+            actions[action, 0], actions[action, 1], actions[action, 2] = CALL, space, frame + 1 + position
+            action += 1
+        for column in range(2):
+            states[inner, 1 + column] = class_map if column == 0 else -1
+            states[entry, 1 + column] = class_map if column == 0 else -1
+        states[inner, 0] = edge
+        states[entry, 0] = edge + 6 if space > 0 else edge
+        edge += 12
+        position += 2 if 0 < position else 1
+    for position in range(n_positions):
+        _put(returns, frame + 1 + position, 0, base + 2 * position + 1)
+    for c in range(n_classes):
+        after_key = base + 2 * (1 + 2 * n_places + 2 * c)
+        _put(returns, frame, c if c < n_names else first_other + c - n_names, after_key)
+        place = min(c + 1, n_places)
+        _put(returns, frame + 1 + n_positions + c, 0, base + 2 * (1 + 2 * (place - 1)))
