@@ -53,6 +53,9 @@ class Builder(Protocol):
     def build_return(self, frame: int, outcome: int) -> None:
         """Call ``set_return`` for the frame and the outcome."""
 
+    def behind_space(self, state: int) -> int:
+        """See `RecursiveMachine.behind_space`; asked only of a machine that has ``space``."""
+
     def record(self, state: int, text: bytes) -> int:
         """The state to go on in, given the text that was read between a recorded call and its return to ``state``.
 
@@ -144,6 +147,10 @@ class LazyRSM(RecursiveMachine):
         """What is known of the states around this one, see `RecursiveMachine.block_of`."""
         key = self._state_keys[state]
         return key if isinstance(key, (Block, Alike)) else None
+
+    def behind_space(self, state: int) -> int:
+        """See `RecursiveMachine.behind_space`."""
+        return self.builder.behind_space(state) if self.space is not None else 0
 
     def new_frame(self, key: Hashable, records: bool = False) -> int:
         """The return frame of this key, recorded or not."""

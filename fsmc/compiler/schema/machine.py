@@ -49,7 +49,7 @@ from fsmc.compiler.schema.positions import (
     Spaced,
 )
 from fsmc.compiler.schema.resident import resident
-from fsmc.compiler.schema.scalar_blocks import WHITE_SPACE, CountedBlock
+from fsmc.compiler.schema.scalar_blocks import STRUCTURAL, WHITE_SPACE, CountedBlock
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +130,7 @@ class SchemaMachine:
             why = contradiction(self.emptiness, document.root)
             raise EmptyLanguageError(f"the schema allows no value at all: {why}")
         self.space = common.space
+        self.rsm.space = (WHITE_SPACE, options.max_whitespace, STRUCTURAL) if common.space else None
         self.rsm.start = self.gap(Root(root), inside=False)
         refuse_early(self)
 
@@ -205,6 +206,13 @@ class SchemaMachine:
         else:
             target = back.resume(self, read(reading, self._outcomes.truth(outcome)))
         self.rsm.set_return(frame, outcome, target)
+
+    def behind_space(self, state: int) -> int:
+        """See `RecursiveMachine.behind_space`."""
+        position = self.rsm.state_key(state)
+        if isinstance(position, PlainObject):
+            return position.behind_space(state)
+        return self.state(position.position) if isinstance(position, Spaced) else 0
 
     def record(self, state: int, text: bytes) -> int:
         """The state once it is known which text a recorded call has read."""

@@ -80,6 +80,12 @@ class PlainObject:
             edges = {ord('"'): self._key_code(m, position >> 1)}
             m.set_spaced(self._entry(position), edges, self._space_frame(position))
 
+    def behind_space(self, state: int) -> int:
+        """The same position without white space before it; 0 if ``state`` is such already."""
+        if state == self.start:
+            return self._base + 1
+        return state + 1 if (state - self._base) & 1 == 0 else 0
+
     def reads_keys(self, frame: int) -> bool:
         """Whether a call with this frame reads a key."""
         return frame == self._frame
