@@ -174,6 +174,16 @@ class LazyRSM(RecursiveMachine):
         """The code of an edge that consumes its byte, pushes the frame and goes to ``target``."""
         return self._action(CALL, target, frame)
 
+    def new_call(self, target: int, frame: int) -> int:
+        """`call` with a frame that no call of ``target`` was made with before."""
+        number = self._n_actions
+        if number >= len(self._own.actions):
+            self._make_room("actions", number + 1)
+        place, view = 3 * number, self._views.actions
+        view[place], view[place + 1], view[place + 2] = CALL, target, frame
+        self._n_actions = number + 1
+        return -1 - number
+
     def exit(self, outcome: int) -> int:
         """The code of an edge that consumes its byte and returns."""
         return self._action(EXIT, outcome, 0)

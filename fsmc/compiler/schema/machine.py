@@ -8,7 +8,7 @@ made when the machine first gets there. Components are shared wherever the formu
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from fsmc.compiler.automata.determinize import MAX_SECONDS
 from fsmc.compiler.automata.determinize import MAX_STATES as MAX_STATES_AT_ONCE
@@ -79,6 +79,15 @@ class TextOptions:
                 raise ValueError(f"{name}={number} must be at least {least}")
 
 
+class _ValueStarts(NamedTuple):
+    """What the row before a value is made of: the states after a first byte, the place of a class map, and for each of its classes
+    which target it leads to, counted from 1; 0 for none. The last class is white space."""
+
+    targets: list[int]
+    class_map: int
+    columns: list[int]
+
+
 class SchemaMachine:
     """Builds the machine of one schema; implements the builder protocol of `LazyRSM`.
 
@@ -120,6 +129,7 @@ class SchemaMachine:
         self.rsm = common.rsm.fork(self, max_states=max_states, max_bytes=max_bytes)
         self._shapes: dict[tuple[Any, ...], Any] = {}
         self._plain: dict[ObjectShape, PlainObject] = {}
+        self._starts: dict[int, _ValueStarts] = {}
         self._parts: dict[tuple[int, tuple[int, ...], int, bool], list[tuple[Reading, dict[int, list[int]]]]] = {}
         self._outcomes = Outcomes()
         self._scalars = common.blocks.fork(self.rsm, self.table, self._outcomes)
@@ -158,6 +168,42 @@ class SchemaMachine:
             position.build(state)
             return
         self._build(state, position)
+
+    def set_value(self, state: int, must: int, frame: int, space_frame: int) -> None:
+        """`set_spaced` before a value of which nothing is watched; ``frame`` is pushed by every call."""
+        starts = self._starts.get(must)
+        if starts is None:
+            starts = self._starts[must] = self._value_starts(must)
+        rsm = self.rsm
+        calls = [0, *[rsm.new_call(target, frame) for target in starts.targets]]
+        codes = [calls[i] for i in starts.columns]
+        rsm.set_row(state + 1, starts.class_map, codes)
+        if self.options.whitespace == "json":
+            self._set_row(state, {ord(" "): state + 1}, -1)
+            return
+        if self.space and starts.targets:
+            codes[-1] = rsm.new_call(self.space, space_frame)
+        rsm.set_row(state, starts.class_map, codes)
+
+    def _value_starts(self, must: int) -> _ValueStarts:
+        targets: list[int] = []
+        numbers = bytearray(256)
+        columns = [0]
+        for _, first_bytes in self.value_parts(must, ()):
+            for target, listed in first_bytes.items():
+                targets.append(target)
+                for byte in listed:
+                    numbers[byte] = len(targets)
+        used = [byte for byte in range(256) if numbers[byte]]
+        byte_class = bytearray(256)
+        number_of = {}
+        for byte in used:
+            number_of.setdefault(numbers[byte], len(number_of) + 1)
+            byte_class[byte] = number_of[numbers[byte]]
+        columns += number_of
+        for byte in WHITE_SPACE:
+            byte_class[byte] = len(columns)
+        return _ValueStarts(targets, self.rsm.class_map(byte_class), [*columns, 0])
 
     def set_spaced(self, state: int, edges: Edges, frame: int) -> None:
         """Give ``state + 1`` its edges, and to ``state`` those before the white space that may, or has to, stand before it.
@@ -280,35 +326,36 @@ class SchemaMachine:
     # ── values ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def value_edges(
-        self, must: int, watches: tuple[int, ...], back: Return | int, depth: int = 0, *, plentiful: bool = False
+        self, must: int, watches: tuple[int, ...], back: Return, depth: int = 0, *, plentiful: bool = False
     ) -> Edges:
         """Edges of a value's first byte: a call of the component of each type that the value may have.
 
-        back: what the caller remembers, or the one frame that stands for it where nothing is watched.
         plentiful: only types of which each beginning can be completed in endlessly many ways.
         """
-        try:
-            return self._value_edges(must, watches, back, depth if self.options.indent is not None else 0, plentiful)
-        except (LimitExceeded, UnsupportedSchemaError) as error:
-            self.keywords.locate(error, must, *watches)
-            raise
-
-    def _value_edges(self, must: int, watches: tuple[int, ...], back: Return | int, depth: int, plentiful: bool) -> Edges:
-        key = (must, watches, depth, plentiful)
-        parts = self._parts.get(key)
-        if parts is None:
-            parts = self._parts[key] = self._value_parts(*key)
         edges: Edges = {}
-        for reading, first_bytes in parts:
-            frame = back if isinstance(back, int) else self._frame(back, reading)
+        for reading, first_bytes in self.value_parts(must, watches, depth, plentiful):
+            frame = self._frame(back, reading)
             for target, listed in first_bytes.items():
                 edges.update(dict.fromkeys(listed, self.rsm.call(target, frame)))
         return edges
 
+    def value_parts(
+        self, must: int, watches: tuple[int, ...], depth: int = 0, plentiful: bool = False
+    ) -> list[tuple[Reading, dict[int, list[int]]]]:
+        """For each type that the value may have: how the caller reads the outcome, and target → first bytes."""
+        key = (must, watches, depth if self.options.indent is not None else 0, plentiful)
+        parts = self._parts.get(key)
+        if parts is None:
+            try:
+                parts = self._parts[key] = self._value_parts(*key)
+            except (LimitExceeded, UnsupportedSchemaError) as error:
+                self.keywords.locate(error, must, *watches)
+                raise
+        return parts
+
     def _value_parts(
         self, must: int, watches: tuple[int, ...], depth: int, plentiful: bool
     ) -> list[tuple[Reading, dict[int, list[int]]]]:
-        """For each type that the value may have: how the caller reads the outcome, and target → first bytes."""
         table = self.table
         parts = []
         for type_ in self.keywords.types_of(must):
@@ -406,6 +453,10 @@ class SchemaMachine:
     def key_start(self, keys: KeySpace, allowed: int, seen: frozenset[str] = frozenset()) -> int:
         """The state after the opening quote of a key of one of the ``allowed`` classes."""
         return self._scalars.key(keys, allowed, seen)
+
+    def keys_in_order(self, keys: KeySpace, live: int, required: int) -> list[int]:
+        """See `ScalarBlocks.keys_in_order`."""
+        return self._scalars.keys_in_order(keys, live, required)
 
     def allowed_keys(self, o: ObjectState) -> int:
         """The classes of keys that may come next, as a mask."""

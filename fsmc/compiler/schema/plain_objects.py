@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 MAX_CLASSES = 2048
 """Objects with more classes of keys are made state by state."""
 
+MANY_NAMES = 32
+"""Of objects with more names, the keys that may come at a place are found when a text gets there."""
+
 QUOTE, COLON, COMMA, CLOSE, SPACE = 1, 2, 3, 4, 5
 """The byte classes of the rows that the kernel writes; class 0 is all other bytes."""
 
@@ -74,8 +77,7 @@ class PlainObject:
         after_members = position - 1 - 2 * self._n_places
         if after_members >= 0:
             c = after_members >> 1
-            edges = m.value_edges(self.shape.static[c], (), self._value_frame(c))
-            m.set_spaced(self._entry(position), edges, self._space_frame(position))
+            m.set_value(self._entry(position), self.shape.static[c], self._value_frame(c), self._space_frame(position))
         else:
             edges = {ord('"'): self._key_code(m, position >> 1)}
             m.set_spaced(self._entry(position), edges, self._space_frame(position))
@@ -111,22 +113,28 @@ class PlainObject:
 
     def _lay_out(self, m: SchemaMachine) -> None:
         shape, keys, rsm = self.shape, self.shape.keys, m.rsm
-        n_positions = 1 + 2 * (self._n_places + keys.n_classes)
-        n_rows = 2 * (1 + self._n_places + keys.n_classes)
-        live = shape.live((1 << keys.n_classes) - 1)
+        n_places, n_classes = self._n_places, keys.n_classes
+        n_positions = 1 + 2 * (n_places + n_classes)
+        live = shape.live((1 << n_classes) - 1)
         declared = live & shape.declared_mask
         self._base = rsm.reserve(2 * n_positions, self)
-        self._frame = rsm.new_frames(1 + n_positions + keys.n_classes, self)
-        first = self._key_code(m, 0)
+        self._frame = rsm.new_frames(1 + n_positions + n_classes, self)
+        all_keys = keys.n_names <= MANY_NAMES and m.options.whitespace != "json"
+        if all_keys and keys.n_names:
+            starts = m.keys_in_order(keys, live, shape.required)
+        else:
+            allowed = shape.allowed(TRUE, 0)
+            starts = [m.key_start(keys, allowed) if allowed else 0]
         close, class_map = m.exit(()), rsm.class_map(STRUCTURE)
+        n_rows = 1 + n_classes + 2 * n_places
         arrays, edge, action = rsm.take_room(
-            edges=n_rows * N_COLUMNS, actions=n_rows // 2, returns=n_positions + 2 * keys.n_classes
+            edges=n_rows * 2 * N_COLUMNS, actions=n_rows + 1 + n_places, returns=n_positions + 2 * n_classes
         )
         _lay_out(
             arrays.edges, arrays.states, arrays.actions, arrays.returns, edge, action, self.start, self._base,
-            self._frame, m.space, keys.n_names, keys.n_classes, keys.outcome(keys.n_names),
-            shape.required.bit_length(), self._n_places if live != declared else declared.bit_length() - 1,
-            first, close, class_map,
+            self._frame, m.space, keys.n_names, n_classes, keys.outcome(keys.n_names),
+            shape.required.bit_length(), n_places if live != declared else declared.bit_length() - 1,
+            np.array(starts, np.int32), all_keys, close, class_map,
         )  # fmt: skip
 
 
@@ -145,47 +153,48 @@ def _put(returns: Array, frame: int, outcome: int, target: int) -> None:
 def _lay_out(
     edges: Array, states: Array, actions: Array, returns: Array, edge: int, action: int, start: int, base: int,
     frame: int, space: int, n_names: int, n_classes: int, first_other: int, n_due: int, n_live: int,
-    first_key: int, close: int, class_map: int,
+    starts: Array, all_keys: bool, close: int, class_map: int,
 ) -> None:  # fmt: skip
     """Rows and returns of a `PlainObject` (see there for ``base`` and ``frame``).
 
     space: the state of white space, 0 if there is none. first_other: the outcome of the first class of undeclared keys. n_due: the
-    place from which on the object may end; n_live: the last place before which a member may come. first_key: the code of the
-    quote of the first key.
+    place from which on the object may end; n_live: the last place before which a member may come. starts: int32, the states after
+    the opening quote of a key at each place, 0 where none may come; without all_keys only that of the first place, and the others
+    are made when a text gets there.
     """
     n_places = n_names + 1
     n_positions = 1 + 2 * (n_places + n_classes)
-    position = 0
-    while position < n_positions:
+    for position in range(n_positions):
         entry = start if position == 0 else base + 2 * position
         inner = base + 2 * position + 1
-        for column in range(12):
+        before = position & 1 == 0  # before a key or value
+        if before and position > 0 and not (all_keys and position <= 2 * n_places):
+            continue
+        for column in range(2 * N_COLUMNS):
             edges[edge + column] = 0
-        if position == 0:
-            edges[edge + 1] = first_key
-            if n_due == 0:
-                edges[edge + 4] = close
-        elif position <= 2 * n_places:
-            place = (position + 1) >> 1
-            if place <= n_live:
-                edges[edge + 3] = entry + 2
-            if place >= n_due:
-                edges[edge + 4] = close
+        if position > 2 * n_places:
+            edges[edge + COLON] = entry + 2
         else:
-            edges[edge + 2] = entry + 2
+            place = (position + 1) >> 1
+            key = starts[min(place, n_names)] if before else 0
+            if key != 0:
+                edges[edge + QUOTE] = -1 - action
+                actions[action, 0], actions[action, 1], actions[action, 2] = CALL, key, frame
+                action += 1
+            if not before and place <= n_live:
+                edges[edge + COMMA] = entry + 2
+            if place >= n_due and (not before or place == 0):
+                edges[edge + CLOSE] = close
         if space > 0:
-            for column in range(1, 5):
-                edges[edge + 6 + column] = edges[edge + column]
-            edges[edge + 11] = -1 - action
+            for column in range(1, SPACE):
+                edges[edge + N_COLUMNS + column] = edges[edge + column]
+            edges[edge + N_COLUMNS + SPACE] = -1 - action
             actions[action, 0], actions[action, 1], actions[action, 2] = CALL, space, frame + 1 + position
             action += 1
-        for column in range(2):
-            states[inner, 1 + column] = class_map if column == 0 else -1
-            states[entry, 1 + column] = class_map if column == 0 else -1
+        states[inner, 1], states[inner, 2], states[entry, 1], states[entry, 2] = class_map, -1, class_map, -1
         states[inner, 0] = edge
-        states[entry, 0] = edge + 6 if space > 0 else edge
-        edge += 12
-        position += 2 if 0 < position else 1
+        states[entry, 0] = edge + N_COLUMNS if space > 0 else edge
+        edge += 2 * N_COLUMNS
     for position in range(n_positions):
         _put(returns, frame + 1 + position, 0, base + 2 * position + 1)
     for c in range(n_classes):
