@@ -8,11 +8,13 @@ made when the machine first gets there. Components are shared wherever the formu
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from functools import lru_cache
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from fsmc.compiler.automata.determinize import MAX_SECONDS
 from fsmc.compiler.automata.determinize import MAX_STATES as MAX_STATES_AT_ONCE
 from fsmc.compiler.automata.lazy_rsm import MAX_BYTES, MAX_STATES
+from fsmc.compiler.automata.recursion import Configuration
 from fsmc.compiler.errors import EmptyLanguageError, LimitExceeded, UnsupportedSchemaError
 from fsmc.compiler.schema.arrays import ArrayShape
 from fsmc.compiler.schema.atoms import ARRAY, NUMBER, OBJECT, STRING, Integer, NumEnum, StrEnum
@@ -23,7 +25,7 @@ from fsmc.compiler.schema.counts import Counts
 from fsmc.compiler.schema.document import SchemaDocument
 from fsmc.compiler.schema.early import refuse_early
 from fsmc.compiler.schema.emptiness import Emptiness
-from fsmc.compiler.schema.formula import FALSE, Formulas
+from fsmc.compiler.schema.formula import FALSE, TRUE, Formulas
 from fsmc.compiler.schema.key_space import KeySpace
 from fsmc.compiler.schema.key_trie import KeyNode
 from fsmc.compiler.schema.keywords import Keywords
@@ -88,6 +90,30 @@ class _ValueStarts(NamedTuple):
     columns: list[int]
 
 
+_PartsKey: TypeAlias = "tuple[int, tuple[int, ...], int, bool]"
+_Parts: TypeAlias = "list[tuple[Reading, dict[int, list[int]]]]"
+"""For each type of a value: how the caller reads the outcome, and target → first bytes."""
+
+_ANYTHING = SchemaDocument(True)
+
+
+@lru_cache(maxsize=8)
+def _any_value(options: TextOptions) -> SchemaMachine:
+    """The components of values of which nothing is asked, complete: every machine begins with these."""
+    m = SchemaMachine.__new__(SchemaMachine)
+    clock = Clock(MAX_SECONDS, MAX_STATES_AT_ONCE, MAX_BYTES)
+    m._begin(Keywords(_ANYTHING, Formulas()), options, clock, MAX_STATES, MAX_BYTES)
+    m._starts[TRUE] = m._value_starts(TRUE)
+    m._any = {type_: m._component(type_, TRUE, (), (TRUE,), 0) for type_ in (OBJECT, ARRAY)}
+    text = b'{"a": 1, "b": [null, {}]}, [], {"c": []}, ""'
+    if options.whitespace != "json":
+        text = text.replace(b" ", b" " if options.whitespace == "flexible" else b"")
+    if options.whitespace == "flexible":
+        text = text.replace(b",", b" ,").replace(b"]", b" ]").replace(b"}", b" }").replace(b":", b" :")
+    assert m.rsm.run(text, Configuration(m._any[ARRAY][ord("[")]))
+    return m
+
+
 class SchemaMachine:
     """Builds the machine of one schema; implements the builder protocol of `LazyRSM`.
 
@@ -115,34 +141,40 @@ class SchemaMachine:
         max_states: int = MAX_STATES,
         max_bytes: int = MAX_BYTES,
     ) -> None:
-        self.options = options
-        self.table = Formulas()
-        self.table.clock = Clock(max_seconds, min(max_states, MAX_STATES_AT_ONCE), max_bytes)
-        self.keywords = Keywords(document, self.table, ignore_unique_items=ignore_unique_items)
+        clock = Clock(max_seconds, min(max_states, MAX_STATES_AT_ONCE), max_bytes)
+        keywords = Keywords(document, Formulas(), ignore_unique_items=ignore_unique_items)
+        self._begin(keywords, options, clock, max_states, max_bytes)
+        root = keywords.schema(document.root)
+        if not self.emptiness.satisfiable(root):
+            why = contradiction(self.emptiness, document.root)
+            raise EmptyLanguageError(f"the schema allows no value at all: {why}")
+        self.rsm.start = self.gap(Root(root), inside=False)
+        refuse_early(self)
+
+    def _begin(self, keywords: Keywords, options: TextOptions, clock: Clock, max_states: int, max_bytes: int) -> None:
+        """All but the root."""
+        self.options, self.keywords, self.table = options, keywords, keywords.formulas
+        self.table.clock = clock
         self.emptiness = Emptiness(self.keywords)
         self.emptiness.of_object = self._some_object
         self.emptiness.of_array = self._some_array
         self.emptiness.count_at_least = Counts(self.emptiness).at_least
         self.order = MemberOrder(self.keywords)
-        flexible = options.whitespace == "flexible" and options.indent is None
-        common = resident(options.max_whitespace if flexible else 0)
-        self.rsm = common.rsm.fork(self, max_states=max_states, max_bytes=max_bytes)
         self._shapes: dict[tuple[Any, ...], Any] = {}
         self._plain: dict[ObjectShape, PlainObject] = {}
-        self._starts: dict[int, _ValueStarts] = {}
-        self._parts: dict[tuple[int, tuple[int, ...], int, bool], list[tuple[Reading, dict[int, list[int]]]]] = {}
         self._outcomes = Outcomes()
-        self._scalars = common.blocks.fork(self.rsm, self.table, self._outcomes)
-        self._maps: dict[bytes, int] = {}
-
-        root = self.keywords.schema(document.root)
-        if not self.emptiness.satisfiable(root):
-            why = contradiction(self.emptiness, document.root)
-            raise EmptyLanguageError(f"the schema allows no value at all: {why}")
+        flexible = options.whitespace == "flexible" and options.indent is None
+        common = resident(options.max_whitespace if flexible else 0)
+        before = _any_value(options) if options.indent is None and keywords.document is not _ANYTHING else None
+        rsm, blocks = (common.rsm, common.blocks) if before is None else (before.rsm, before._scalars)
+        self.rsm = rsm.fork(self, max_states=max_states, max_bytes=max_bytes)
         self.space = common.space
         self.rsm.space = (WHITE_SPACE, options.max_whitespace, STRUCTURAL) if common.space else None
-        self.rsm.start = self.gap(Root(root), inside=False)
-        refuse_early(self)
+        self._scalars = blocks.fork(self.rsm, self.table, self._outcomes)
+        self._starts: dict[int, _ValueStarts] = {} if before is None else before._starts.copy()
+        self._parts: dict[_PartsKey, _Parts] = {} if before is None else before._parts.copy()
+        self._maps: dict[bytes, int] = {} if before is None else before._maps.copy()
+        self._any: dict[str, dict[int, int]] = {} if before is None else before._any
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -187,20 +219,14 @@ class SchemaMachine:
 
     def _value_starts(self, must: int) -> _ValueStarts:
         targets: list[int] = []
-        numbers = bytearray(256)
         columns = [0]
+        byte_class = bytearray(256)
         for _, first_bytes in self.value_parts(must, ()):
             for target, listed in first_bytes.items():
                 targets.append(target)
+                columns.append(len(targets))
                 for byte in listed:
-                    numbers[byte] = len(targets)
-        used = [byte for byte in range(256) if numbers[byte]]
-        byte_class = bytearray(256)
-        number_of = {}
-        for byte in used:
-            number_of.setdefault(numbers[byte], len(number_of) + 1)
-            byte_class[byte] = number_of[numbers[byte]]
-        columns += number_of
+                    byte_class[byte] = len(targets)
         for byte in WHITE_SPACE:
             byte_class[byte] = len(columns)
         return _ValueStarts(targets, self.rsm.class_map(byte_class), [*columns, 0])
@@ -341,7 +367,7 @@ class SchemaMachine:
 
     def value_parts(
         self, must: int, watches: tuple[int, ...], depth: int = 0, plentiful: bool = False
-    ) -> list[tuple[Reading, dict[int, list[int]]]]:
+    ) -> _Parts:
         """For each type that the value may have: how the caller reads the outcome, and target → first bytes."""
         key = (must, watches, depth if self.options.indent is not None else 0, plentiful)
         parts = self._parts.get(key)
@@ -355,7 +381,7 @@ class SchemaMachine:
 
     def _value_parts(
         self, must: int, watches: tuple[int, ...], depth: int, plentiful: bool
-    ) -> list[tuple[Reading, dict[int, list[int]]]]:
+    ) -> _Parts:
         table = self.table
         parts = []
         for type_ in self.keywords.types_of(must):
@@ -386,8 +412,11 @@ class SchemaMachine:
         self, type_: str, must: int, watches: tuple[int, ...], of: tuple[int, ...], depth: int
     ) -> dict[int, int]:
         """First byte → state after it, of the component for one type. of: the value formulas that it comes from."""
+        order = self.order.of(of) if type_ == OBJECT else ()
+        if must == TRUE and type_ in self._any and not watches and not order:
+            return self._any[type_]
         if type_ == OBJECT:
-            shape = self._object_shape(must, watches, self.order.of(of), self.options.property_order == "any")
+            shape = self._object_shape(must, watches, order, self.options.property_order == "any")
             residual, watched = shape.at_start()
             residual = shape.reduced(residual, 0)
             if self.options.indent is None and is_plain(shape, residual, watched):
