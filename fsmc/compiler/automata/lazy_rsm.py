@@ -86,13 +86,13 @@ class LazyRSM(RecursiveMachine):
         self._frame_keys: list[Any] = []
         self._frame_of: dict[Hashable, int] = {}
         self._action_of: dict[tuple[int, int, int], int] = {}
-        self._n_actions = self._n_returns = 0
+        self._n_actions = self._n_returns = self._n_given = self._bytes_given = 0
         self._map_of: dict[bytes, int] = {bytes(256): 0}
 
     def fork(self, builder: Builder, *, max_states: int = MAX_STATES, max_bytes: int = MAX_BYTES) -> LazyRSM:
         """A machine of its own that has all that this one has so far; what comes to be built is up to ``builder``.
 
-        What every machine of a kind begins with is made once so.
+        What every machine of a kind begins with is made once so; it does not count for the limits.
         """
         twin = LazyRSM.__new__(LazyRSM)
         twin.builder, twin.max_states, twin.max_bytes = builder, max_states, max_bytes
@@ -101,6 +101,7 @@ class LazyRSM(RecursiveMachine):
         twin._publish(self._own.copied())
         twin._n_edges, twin._n_states = self._n_edges, self._n_states
         twin._n_actions, twin._n_returns = self._n_actions, self._n_returns
+        twin._n_given, twin._bytes_given = self._n_states, self._own.nbytes
         for name in ("_state_keys", "_state_of", "_frame_keys", "_frame_of", "_action_of", "_map_of"):
             setattr(twin, name, getattr(self, name).copy())
         return twin
@@ -231,9 +232,9 @@ class LazyRSM(RecursiveMachine):
     def reserve(self, n: int, key: Any) -> int:
         """The first of ``n`` adjacent unbuilt states, all made for ``key`` (which builds them together, by `set_rows`)."""
         first, needed = self._n_states, self._n_states + n
-        if needed > self.max_states:
+        if needed - self._n_given > self.max_states:
             raise LimitExceeded(
-                "max_states", self.max_states, needed, "texts have walked through that many: raise it, or compile anew"
+                "max_states", self.max_states, needed - self._n_given, "texts have walked through that many: raise it, or compile anew"
             )
         if needed > len(self._own.states):
             self._make_room("states", needed)
@@ -357,11 +358,11 @@ class LazyRSM(RecursiveMachine):
             own = own._replace(states=own.states.copy())
         if own.returns is self._own.returns:
             own = own._replace(returns=own.returns.copy())
-        if own.nbytes > self.max_bytes:
+        if own.nbytes - self._bytes_given > self.max_bytes:
             raise LimitExceeded(
                 "max_bytes",
                 self.max_bytes,
-                own.nbytes,
+                own.nbytes - self._bytes_given,
                 "tables of the machine, which grow with the texts: raise it, or compile anew",
             )
         self._publish(own)

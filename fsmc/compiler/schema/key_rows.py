@@ -114,7 +114,8 @@ class KeyRows:
                 self._newest.fill(-1)
                 self._n_entries = 0
                 raise
-        return roots.tolist()
+        found: list[int] = roots.tolist()
+        return found
 
 
 def _with_room(array: npt.NDArray[Any], n: int) -> npt.NDArray[Any]:

@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from fsmc.compiler.automata.determinize import MAX_SECONDS
 from fsmc.compiler.automata.determinize import MAX_STATES as MAX_STATES_AT_ONCE
-from fsmc.compiler.automata.lazy_rsm import MAX_BYTES, MAX_STATES
+from fsmc.compiler.automata.lazy_rsm import MAX_BYTES, MAX_STATES, LazyRSM
 from fsmc.compiler.automata.recursion import Configuration
 from fsmc.compiler.errors import EmptyLanguageError, LimitExceeded, UnsupportedSchemaError
 from fsmc.compiler.schema.arrays import ArrayShape
@@ -51,7 +51,7 @@ from fsmc.compiler.schema.positions import (
     Spaced,
 )
 from fsmc.compiler.schema.resident import resident
-from fsmc.compiler.schema.scalar_blocks import STRUCTURAL, WHITE_SPACE, CountedBlock
+from fsmc.compiler.schema.scalar_blocks import STRUCTURAL, WHITE_SPACE, CountedBlock, ScalarBlocks
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,10 +167,10 @@ class SchemaMachine:
         common = resident(options.max_whitespace if flexible else 0)
         before = _any_value(options) if options.indent is None and keywords.document is not _ANYTHING else None
         rsm, blocks = (common.rsm, common.blocks) if before is None else (before.rsm, before._scalars)
-        self.rsm = rsm.fork(self, max_states=max_states, max_bytes=max_bytes)
+        self.rsm: LazyRSM = rsm.fork(self, max_states=max_states, max_bytes=max_bytes)
         self.space = common.space
         self.rsm.space = (WHITE_SPACE, options.max_whitespace, STRUCTURAL) if common.space else None
-        self._scalars = blocks.fork(self.rsm, self.table, self._outcomes)
+        self._scalars: ScalarBlocks = blocks.fork(self.rsm, self.table, self._outcomes)
         self._starts: dict[int, _ValueStarts] = {} if before is None else before._starts.copy()
         self._parts: dict[_PartsKey, _Parts] = {} if before is None else before._parts.copy()
         self._maps: dict[bytes, int] = {} if before is None else before._maps.copy()

@@ -127,8 +127,9 @@ class LazyMasks:
                 with self._lock:
                     if row is None:
                         assert older is not None
-                        record = (ctypes.c_int64 * older.size).from_address(int(older.addresses[2]) - 8 * RECORD)
-                        row = self._keep(key, np.frombuffer(record, np.int64), older)
+                        numbers = ctypes.c_int64 * older.size
+                        record = np.array(numbers.from_address(int(older.addresses[2]) - 8 * RECORD), np.int64)
+                        row = self._keep(key, record, older)
                     self._ask(state, stack, row)
                 return row
         return self._compute(state, stack)

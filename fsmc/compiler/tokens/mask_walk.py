@@ -121,7 +121,7 @@ def walk_configuration(
     view = scratch.view
     view[STATE], view[STACK], view[JOB], view[NODE], view[LOWEST] = source.state or state, stack, 0, _NO_NODE, -2
     registers, places = scratch.registers, scratch.addresses
-    of_stacks, nodes = stacks.shown  # these, whatever replaces them meanwhile: the nodes of this stack are there
+    of_stacks, _nodes = stacks.shown  # these, whatever replaces them meanwhile: the nodes of this stack are there
     while True:
         tables = machine.tables
         status = _mask_at(tables.addresses, of_stacks, source.trie, source.numbers, places, registers)
@@ -390,7 +390,7 @@ def _alike_at(machine: Array, trie: Array, record: Array, scratch: Array, regist
     source = longs_at(scratch, 5)
     source[0], source[1], source[2], source[3] = scratch[4], registers[N_EXITS], record[0], record[1]
     source[4], source[5] = scratch[6], registers[N_IDS]
-    return status
+    return int(status)
 
 
 @kernel
@@ -463,7 +463,7 @@ def _record(
             ints[token >> 5] ^= np.int32(1) << np.int32(token & 31)
         previous = high
     numbers[0], numbers[3] = numbers[2], 0
-    return RECORD + (n_words + 1) // 2
+    return int(RECORD + (n_words + 1) // 2)
 
 
 @kernel
