@@ -5,6 +5,7 @@ pattern ──parse_regex──► Expr ──thompson──► NFA ──determ
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 import logging
@@ -12,7 +13,7 @@ import os
 import sys
 import time
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -21,12 +22,16 @@ from typing import TYPE_CHECKING, Any, Literal
 from fsmc.cache_dir import default_cache_dir
 from fsmc.compiler.automata.determinize import MAX_BYTES, MAX_SECONDS, MAX_STATES, determinize_ranges
 from fsmc.compiler.automata.dfa import DFA
+from fsmc.compiler.automata.lazy_rsm import MAX_STATES as MAX_GROWN_STATES
 from fsmc.compiler.automata.minimize import minimize, minimize_ranges
 from fsmc.compiler.automata.nfa import thompson
 from fsmc.compiler.automata.rsm import RSM
 from fsmc.compiler.automata.subsets import Limits
+from fsmc.compiler.automata.words import words_dfa
 from fsmc.compiler.errors import EmptyLanguageError, IndexFileError
 from fsmc.compiler.grammar import FILE_KIND, FORMAT, CompiledGrammar, CompileStats
+from fsmc.compiler.inputs import read_constraint
+from fsmc.compiler.syntax.choice import choice_texts
 from fsmc.compiler.syntax.regex import parse_regex
 from fsmc.compiler.tokens.store import GrammarCache, from_bytes, to_bytes
 from fsmc.compiler.tokens.vocabulary import Vocabulary
@@ -48,7 +53,7 @@ class GrammarCompiler:
     vocab: the `Vocabulary`. cache_dir: "user" (the user's cache folder), a path, or None for no disk cache.
     max_states, max_bytes (of working memory), max_seconds: bounds on each machine built on the way; reaching one raises
     LimitExceeded with the figure reached. Of a JSON Schema's machine, which grows as texts walk through it, they bound the whole
-    (max_states: 4,000,000 unless given) and the seconds that one step may take.
+    and the seconds that one step may take. max_states is 1,000,000 for patterns and 4,000,000 for all else, unless given.
 
     >>> import fsmc
     >>> vocab = fsmc.Vocabulary.from_tokens([b"7", b"42", b"x", b""], eos_token_ids=[3])
@@ -93,6 +98,12 @@ class GrammarCompiler:
         directory = grammar_cache_dir() if cache_dir == "user" else cache_dir
         self.cache = GrammarCache(directory) if directory is not None else None
 
+    def bound(self, max_seconds: float) -> None:
+        """Give each machine, and each step of one that grows, no more than so many seconds from here on; no disk cache."""
+        self.max_seconds = min(self.max_seconds, max_seconds)
+        self._growing = {**self._growing, "max_seconds": self.max_seconds}
+        self.cache = None
+
     def compile_regex(
         self, pattern: str, *, flavor: Literal["python", "ecma"] = "python", flags: int = 0
     ) -> CompiledGrammar:
@@ -123,6 +134,26 @@ class GrammarCompiler:
             raise EmptyLanguageError(f"pattern {_short(pattern)} matches no text at all, so nothing could be generated")
         stats = CompileStats(nfa.n_states, raw.n_states, dfa.n_states, dfa.n_classes, seconds)
         return self._finish(key, RSM.from_dfa(dfa), "regex", pattern, stats)
+
+    def compile_choice(self, choices: Iterable[str]) -> CompiledGrammar:
+        """Compile a list of literal texts, one of which is to be written: their minimal acyclic DFA.
+
+        A text may be the beginning of another; one that is listed twice counts once. Members of an ``Enum`` stand for their
+        values. Raises ConstraintError, with the place in the list, for what is not text and for an empty list, LimitExceeded.
+
+        >>> import fsmc
+        >>> vocab = fsmc.Vocabulary.from_tokens([b"go", b" on", b""], eos_token_ids=[2])
+        >>> grammar = fsmc.GrammarCompiler(vocab, cache_dir=None).compile_choice(["go", "go on", "1.0"])
+        >>> [grammar.machine.matches(text) for text in (b"go", b"go on", b"1x0")]
+        [True, True, False]
+        """
+        seconds: dict[str, float] = {}
+        words = choice_texts(choices)
+        limits = {"max_states": self._growing.get("max_states", MAX_GROWN_STATES), "max_bytes": self.max_bytes}
+        dfa = _timed(seconds, "machine", words_dfa, words, **limits)
+        stats = CompileStats(0, dfa.n_states, dfa.n_states, dfa.n_classes, seconds)
+        source = json.dumps([word.decode() for word in words], ensure_ascii=False)
+        return self._finish(None, RSM.from_dfa(dfa), "choice", source, stats)
 
     def compile_fsm(self, fsm: Any) -> CompiledGrammar:
         """Compile a machine made elsewhere: a `DFA`, an `RSM`, or an ``interegular.FSM``.
@@ -182,6 +213,59 @@ class GrammarCompiler:
         machine = _timed(seconds, "machine", recipe.build, **self._growing).rsm
         stats = CompileStats(0, 0, machine.n_states, 0, seconds)
         return CompiledGrammar(machine, self.vocab, kind="json_schema", source="", stats=stats, recipe=recipe)
+
+    def compile_structural_tag(self, tag: Any) -> CompiledGrammar:
+        """Compile a structural tag: free text in which triggers open constrained parts (see docs/structure.md).
+
+        tag: a dict, JSON text or an object with ``model_dump``, in either form: ``{"type": "structural_tag", "format": {...}}``,
+        or ``{"structures": [...], "triggers": [...]}``. Special tokens that it names in its texts are allowed there, as
+        tokens; the grammar's ``vocab`` says which (`Vocabulary.with_markers`). Raises ConstraintError with the place in the tag, and
+        what patterns and schemas raise.
+
+        >>> import fsmc
+        >>> vocab = fsmc.Vocabulary.from_tokens([b"<f>", b"1", b"</f>", b"hi", b""], eos_token_ids=[4])
+        >>> tag = {"type": "tag", "begin": "<f>", "content": {"type": "json_schema", "json_schema": {}}, "end": "</f>"}
+        >>> tag = {"type": "triggered_tags", "triggers": ["<f>"], "tags": [tag]}
+        >>> matcher = fsmc.GrammarMatcher(fsmc.GrammarCompiler(vocab, cache_dir=None).compile_structural_tag(tag))
+        >>> [matcher.accept_token(token) for token in (3, 0, 3, 1, 2, 3, 4)]
+        [True, True, False, True, True, True, True]
+        """
+        from fsmc.compiler.tags.recipe import TagRecipe
+
+        seconds: dict[str, float] = {}
+        special = self.vocab.special_texts, self.vocab.special_token_ids
+        recipe = _timed(seconds, "tag", TagRecipe.of, tag, self._text_options, *special)
+        limits = {"max_states": self.max_states, "max_bytes": self.max_bytes, "max_seconds": self.max_seconds}
+        machine = _timed(seconds, "machine", recipe.build, regex_limits=limits, **self._growing)
+        vocab = self.vocab.with_markers(recipe.marker_ids)
+        stats = CompileStats(0, 0, machine.n_states, 0, seconds)
+        return CompiledGrammar(machine, vocab, kind="structural_tag", source="", stats=stats, recipe=recipe)
+
+    def compile_constraint(self, request: Any) -> CompiledGrammar:
+        """Compile what a request asks for: OpenAI's ``response_format``, vLLM's ``structured_outputs``, SGLang's parameters.
+
+        request: such a dict as it is (or the object that an engine makes of it), by itself or as the member of that name in
+        a larger dict; also a JSON Schema, a type for pydantic, or a list of choices. Exactly one constraint must be set. What it says of
+        white space holds for this grammar, all else as this compiler has it. Raises ConstraintError with the place, and what the
+        method for its kind raises.
+
+        >>> import fsmc
+        >>> vocab = fsmc.Vocabulary.from_tokens([b"yes", b"no", b""], eos_token_ids=[2])
+        >>> compiler = fsmc.GrammarCompiler(vocab, cache_dir=None)
+        >>> compiler.compile_constraint({"structured_outputs": {"choice": ["yes", "no"]}}).kind
+        'choice'
+        >>> compiler.compile_constraint({"type": "json_schema", "json_schema": {"name": "x", "schema": {"const": 1}}}).kind
+        'json_schema'
+        """
+        constraint = read_constraint(request)
+        compiler = self
+        if constraint.layout:
+            compiler = copy.copy(self)
+            compiler._layout = {**self._layout, "indent": None, **constraint.layout}
+            compiler.__dict__.pop("_text_options", None)
+        syntax = [constraint.syntax] if constraint.kind == "grammar" else []
+        grammar: CompiledGrammar = getattr(compiler, f"compile_{constraint.kind}")(constraint.value, *syntax)
+        return grammar
 
     @cached_property
     def _text_options(self) -> TextOptions:

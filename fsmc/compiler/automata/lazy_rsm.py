@@ -88,6 +88,7 @@ class LazyRSM(RecursiveMachine):
         self._action_of: dict[tuple[int, int, int], int] = {}
         self._n_actions = self._n_returns = self._n_given = self._bytes_given = 0
         self._map_of: dict[bytes, int] = {bytes(256): 0}
+        self.has_recorded_frames = False
 
     def fork(self, builder: Builder, *, max_states: int = MAX_STATES, max_bytes: int = MAX_BYTES) -> LazyRSM:
         """A machine of its own that has all that this one has so far; what comes to be built is up to ``builder``.
@@ -102,6 +103,7 @@ class LazyRSM(RecursiveMachine):
         twin._n_edges, twin._n_states = self._n_edges, self._n_states
         twin._n_actions, twin._n_returns = self._n_actions, self._n_returns
         twin._n_given, twin._bytes_given = self._n_states, self._own.nbytes
+        twin.has_recorded_frames = self.has_recorded_frames
         for name in ("_state_keys", "_state_of", "_frame_keys", "_frame_of", "_action_of", "_map_of"):
             setattr(twin, name, getattr(self, name).copy())
         return twin
@@ -157,6 +159,7 @@ class LazyRSM(RecursiveMachine):
         """The return frame of this key, recorded or not."""
         known = self._frame_of.get(key)
         if known is None:
+            self.has_recorded_frames = self.has_recorded_frames or records
             known = self._frame_of[key] = len(self._frame_keys) | (RECORDED if records else 0)
             self._frame_keys.append(key)
         return known

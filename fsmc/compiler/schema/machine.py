@@ -102,7 +102,7 @@ def _any_value(options: TextOptions) -> SchemaMachine:
     """The components of values of which nothing is asked, complete: every machine begins with these."""
     m = SchemaMachine.__new__(SchemaMachine)
     clock = Clock(MAX_SECONDS, MAX_STATES_AT_ONCE, MAX_BYTES)
-    m._begin(Keywords(_ANYTHING, Formulas()), options, clock, MAX_STATES, MAX_BYTES)
+    m._prepare(Keywords(_ANYTHING, Formulas()), options, clock, MAX_STATES, MAX_BYTES)
     m._starts[TRUE] = m._value_starts(TRUE)
     m._any = {type_: m._component(type_, TRUE, (), (TRUE,), 0) for type_ in (OBJECT, ARRAY)}
     text = b'{"a": 1, "b": [null, {}]}, [], {"c": []}, ""'
@@ -131,6 +131,9 @@ class SchemaMachine:
     True
     """
 
+    is_json = True
+    """Whether the texts are JSON as a whole."""
+
     def __init__(
         self,
         document: SchemaDocument,
@@ -143,15 +146,11 @@ class SchemaMachine:
     ) -> None:
         clock = Clock(max_seconds, min(max_states, MAX_STATES_AT_ONCE), max_bytes)
         keywords = Keywords(document, Formulas(), ignore_unique_items=ignore_unique_items)
-        self._begin(keywords, options, clock, max_states, max_bytes)
-        root = keywords.schema(document.root)
-        if not self.emptiness.satisfiable(root):
-            why = contradiction(self.emptiness, document.root)
-            raise EmptyLanguageError(f"the schema allows no value at all: {why}")
-        self.rsm.start = self.gap(Root(root), inside=False)
+        self._prepare(keywords, options, clock, max_states, max_bytes)
+        self.rsm.start = self._begin(document)
         refuse_early(self)
 
-    def _begin(self, keywords: Keywords, options: TextOptions, clock: Clock, max_states: int, max_bytes: int) -> None:
+    def _prepare(self, keywords: Keywords, options: TextOptions, clock: Clock, max_states: int, max_bytes: int) -> None:
         """All but the root."""
         self.options, self.keywords, self.table = options, keywords, keywords.formulas
         self.table.clock = clock
@@ -175,6 +174,14 @@ class SchemaMachine:
         self._parts: dict[_PartsKey, _Parts] = {} if before is None else before._parts.copy()
         self._maps: dict[bytes, int] = {} if before is None else before._maps.copy()
         self._any: dict[str, dict[int, int]] = {} if before is None else before._any
+
+    def _begin(self, document: SchemaDocument) -> int:
+        """The state before the text."""
+        root = self.keywords.schema(document.root)
+        if not self.emptiness.satisfiable(root):
+            why = contradiction(self.emptiness, document.root)
+            raise EmptyLanguageError(f"the schema allows no value at all: {why}")
+        return self.gap(Root(root), inside=False)
 
     @property
     def notes(self) -> tuple[str, ...]:
