@@ -22,6 +22,7 @@ from fsmc.jumpforward.jump_map import JumpForwardMap
 
 if TYPE_CHECKING:
     from fsmc.compiler.algebra import Comparison
+    from fsmc.compiler.cfg.recipe import GrammarRecipe
     from fsmc.compiler.schema.recipe import SchemaRecipe
     from fsmc.compiler.tags.recipe import TagRecipe
 
@@ -78,7 +79,7 @@ class CompiledGrammar:
         stats: CompileStats,
         index: TokenIndex | None = None,
         on_index: Callable[[CompiledGrammar], None] | None = None,
-        recipe: SchemaRecipe | TagRecipe | None = None,
+        recipe: SchemaRecipe | TagRecipe | GrammarRecipe | None = None,
     ) -> None:
         self.machine, self.vocab = machine, vocab
         self.kind, self.stats = kind, stats
@@ -103,13 +104,13 @@ class CompiledGrammar:
         return self._source if self._recipe is None else self._recipe.text
 
     @property
-    def recipe(self) -> SchemaRecipe | TagRecipe | None:
-        """What the machine of a schema or structural tag is made from; None for others."""
+    def recipe(self) -> SchemaRecipe | TagRecipe | GrammarRecipe | None:
+        """What a machine is made from that is built as it is walked; None for others."""
         return self._recipe
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a user should know: parts of a schema that are not checked (formats nobody knows), by JSON pointer."""
+        """What a user should know: parts of a schema that are not checked (formats nobody knows), rules that nothing uses."""
         return self.machine.builder.notes if isinstance(self.machine, LazyRSM) else ()
 
     @property
@@ -313,18 +314,23 @@ def read_parts(path: str | os.PathLike[str]) -> tuple[RSM | LazyRSM, TokenIndex 
 
 def _unpack(
     arrays: dict[str, npt.NDArray[Any]], metadata: dict[str, str], where: str
-) -> tuple[RSM | LazyRSM, TokenIndex | None, CompileStats, SchemaRecipe | TagRecipe | None]:
+) -> tuple[RSM | LazyRSM, TokenIndex | None, CompileStats, SchemaRecipe | TagRecipe | GrammarRecipe | None]:
     """What a file's arrays and metadata describe; IndexFileError if they do not fit together."""
     if metadata.get("format") != str(FORMAT):
         raise IndexFileError(f"{where}: format {metadata.get('format')}, this fsmc reads {FORMAT}: compile it again")
     try:
-        recipe: SchemaRecipe | TagRecipe | None = None
+        recipe: SchemaRecipe | TagRecipe | GrammarRecipe | None = None
         machine: RSM | LazyRSM
         if metadata["grammar_kind"] == "json_schema":
             from fsmc.compiler.schema import recipe as schema_recipe
 
             recipe = schema_recipe.SchemaRecipe.from_arrays(arrays, metadata)
             machine = recipe.build().rsm
+        elif "grammar.text" in arrays:
+            from fsmc.compiler.cfg import recipe as grammar_recipe
+
+            recipe = grammar_recipe.GrammarRecipe.from_arrays(arrays, metadata)
+            machine = recipe.build()
         elif metadata["grammar_kind"] == "structural_tag":
             from fsmc.compiler.tags import recipe as tag_recipe
 
