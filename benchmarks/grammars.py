@@ -22,10 +22,10 @@ from report import ROOT, about_this_run, find_tokenizer, keep_record, percentile
 import fsmc
 
 sys.path.insert(0, str(ROOT / "tests"))
-from grammar_examples import EXAMPLES, Example  # noqa: E402  # they lie with the tests
-from grammar_oracles import Derivations  # noqa: E402
+from grammar_examples import EXAMPLES, Example  # they lie with the tests
+from grammar_oracles import Derivations
 
-from fsmc.compiler.cfg.recipe import GrammarRecipe  # noqa: E402
+from fsmc.compiler.cfg.recipe import GrammarRecipe
 
 Compile = Callable[[Example], Any]
 """From a grammar to something that `start` knows."""
@@ -35,10 +35,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--grammars", default=",".join(EXAMPLES))
     parser.add_argument("--engines", default="fsmc,llguidance,xgrammar")
-    parser.add_argument("--texts", type=int, default=25, help="random derivations of each grammar, beside those of the tests")
+    parser.add_argument(
+        "--texts", type=int, default=25, help="random derivations of each grammar, beside those of the tests"
+    )
     parser.add_argument("--tokenizer", type=Path, help="a tokenizer.json (default: Llama 3's)")
     parser.add_argument("--record", action="store_true", help="keep the figures in benchmarks/record")
-    parser.add_argument("--record-dir", type=Path)
+    parser.add_argument("--record-dir", type=Path, help="keep them there")
     arguments = parser.parse_args()
     report = run(arguments.grammars.split(","), arguments.engines.split(","), arguments.texts, arguments.tokenizer)
     show(report)
@@ -61,7 +63,9 @@ def run(names: list[str], engines: list[str], n_texts: int, tokenizer: Path | No
         except ImportError:
             print(f"{engine} is not installed: left out")
             continue
-        measure(face, EXAMPLES["arithmetic"], texts.get("arithmetic", [])[:2])  # kernels and threads are there, as in a server
+        measure(
+            face, EXAMPLES["arithmetic"], texts.get("arithmetic", [])[:2]
+        )  # kernels and threads are there, as in a server
         figures = {name: measure(face, EXAMPLES[name], texts[name]) for name in names}
         every = [step for row in figures.values() for step in row.pop("steps")]
         report["engines"][engine] = {
