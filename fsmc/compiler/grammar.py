@@ -235,7 +235,7 @@ def _unpack(
             from fsmc.compiler.schema import recipe as schema_recipe
 
             recipe = schema_recipe.SchemaRecipe.from_arrays(arrays, metadata)
-            machine = recipe.build().rsm
+            machine = recipe.build().handed_over()
         else:
             machine = unpack({k[8:]: a for k, a in arrays.items() if k.startswith("machine.")})
         parts = {k[6:]: a for k, a in arrays.items() if k.startswith("index.")}

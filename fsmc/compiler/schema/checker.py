@@ -98,7 +98,9 @@ class Checker:
             if value is True or value is False:
                 continue
             if not isinstance(value, dict):
-                raise SchemaError(f"a schema is an object or a boolean, not {json_type(value)}", pointer_text(trail), "")
+                raise SchemaError(
+                    f"a schema is an object or a boolean, not {json_type(value)}", pointer_text(trail), ""
+                )
             if "$id" in value or "id" in value or "$schema" in value:
                 context = self._references.context_of(value, context, trail)
             place = value, context, trail
@@ -130,7 +132,7 @@ class Checker:
                     self.noted.append((place, name, inner))
                 if below == NOTHING:
                     continue
-                if below == NAMED or below == REGEXES:
+                if below in (NAMED, REGEXES):
                     for key, schema in inner.items():
                         if at_a_glance and (_is_plain(schema) or (not in_place and _is_known(schema, context.members))):
                             self.n_subschemas += 1
@@ -147,7 +149,7 @@ class Checker:
                         self.n_subschemas += 1
                     else:
                         add((inner, context, (trail, name), depth + 1))
-                elif below == SCHEMAS or below == ITEMS:
+                elif below in (SCHEMAS, ITEMS):
                     for k, schema in enumerate(inner):
                         add((schema, context, (trail, name, k), depth + 2))
                 elif below == DEPENDENCIES:

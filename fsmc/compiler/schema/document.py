@@ -84,9 +84,7 @@ class SchemaDocument:
         self._references = References(
             self._schema, self._draft, self._given_registry, dynamic=dynamic, declared=self._declared
         )
-        self._checker = Checker(
-            self._references, dynamic=dynamic, max_depth=self.max_depth, max_nodes=self.max_nodes
-        )
+        self._checker = Checker(self._references, dynamic=dynamic, max_depth=self.max_depth, max_nodes=self.max_nodes)
         self._checker.check(self._schema)
         self._values: list[Any] = []
         self._contexts: list[Context] = []
@@ -235,4 +233,3 @@ class SchemaDocument:
                     finished.add(node)
                     del open_[node]
         self._checker.targets.clear()
-

@@ -128,29 +128,28 @@ class Formulas:
         """The formula with each atom replaced by ``value_of(atom)``, simplified. ``memo`` may be shared by calls with the
         same ``value_of``."""
         memo = {} if memo is None else memo
-        nodes = self._nodes
         self._tick()
+        known = memo.get(formula)
+        return self._replaced(formula, value_of, memo) if known is None else known
 
-        def replaced(formula: int) -> int:
-            kind, data = nodes[formula]
-            if kind == ATOM:
-                result = value_of(formula)
-            elif kind == NOT:
-                inner = memo.get(data)
-                result = self.negate(replaced(data) if inner is None else inner)
-            elif kind == CONSTANT:
+    def _replaced(self, formula: int, value_of: Callable[[int], int], memo: dict[int, int]) -> int:
+        """`substitute` in a formula that is not in ``memo`` yet."""
+        kind, data = self._nodes[formula]
+        if kind == ATOM:
+            result = value_of(formula)
+        elif kind == NOT:
+            inner = memo.get(data)
+            result = self.negate(self._replaced(data, value_of, memo) if inner is None else inner)
+        elif kind == CONSTANT:
+            result = formula
+        else:
+            parts = tuple([memo[f] if f in memo else self._replaced(f, value_of, memo) for f in data])
+            if parts == data:  # most formulas do not change at most steps
                 result = formula
             else:
-                parts = tuple([memo[f] if f in memo else replaced(f) for f in data])
-                if parts == data:  # most formulas do not change at most steps
-                    result = formula
-                else:
-                    result = (self.conj if kind == AND else self.disj if kind == OR else self.exactly_one)(parts)
-            memo[formula] = result
-            return result
-
-        known = memo.get(formula)
-        return replaced(formula) if known is None else known
+                result = (self.conj if kind == AND else self.disj if kind == OR else self.exactly_one)(parts)
+        memo[formula] = result
+        return result
 
     def cases(
         self, formula: int, of_atom: Callable[[int], int], everything: int, memo: dict[int, int] | None = None

@@ -7,12 +7,14 @@ made when the machine first gets there. Components are shared wherever the formu
 
 from __future__ import annotations
 
+import weakref
 from dataclasses import dataclass
+from types import MethodType
 from typing import Any, Literal
 
 from fsmc.compiler.automata.determinize import MAX_SECONDS
 from fsmc.compiler.automata.determinize import MAX_STATES as MAX_STATES_AT_ONCE
-from fsmc.compiler.automata.lazy_rsm import MAX_BYTES, MAX_STATES
+from fsmc.compiler.automata.lazy_rsm import MAX_BYTES, MAX_STATES, LazyRSM
 from fsmc.compiler.errors import EmptyLanguageError, LimitExceeded, UnsupportedSchemaError
 from fsmc.compiler.schema.arrays import ArrayShape
 from fsmc.compiler.schema.atoms import ARRAY, NUMBER, OBJECT, STRING, Integer, NumEnum, StrEnum
@@ -104,22 +106,25 @@ class SchemaMachine:
         max_states: int = MAX_STATES,
         max_bytes: int = MAX_BYTES,
     ) -> None:
+        self._shapes: dict[tuple[Any, ...], Any] = {}
         self.options = options
         self.table = Formulas()
         self.table.clock = Clock(max_seconds, min(max_states, MAX_STATES_AT_ONCE), max_bytes)
         self.keywords = Keywords(document, self.table, ignore_unique_items=ignore_unique_items)
         self.emptiness = Emptiness(self.keywords)
-        self.emptiness.of_object = self._some_object
-        self.emptiness.of_array = self._some_array
-        self.emptiness.count_at_least = Counts(self.emptiness).at_least
+        this = weakref.proxy(self)  # what asks back must not keep the machine: one that is dropped is gone at once
+        self.emptiness.of_object = MethodType(SchemaMachine._some_object, this)
+        self.emptiness.of_array = MethodType(SchemaMachine._some_array, this)
+        self.emptiness.count_at_least = Counts(weakref.proxy(self.emptiness)).at_least
         self.order = MemberOrder(self.keywords)
         flexible = options.whitespace == "flexible" and options.indent is None
         common = resident(options.max_whitespace if flexible else 0)
-        self.rsm = common.rsm.fork(self, max_states=max_states, max_bytes=max_bytes)
-        self._shapes: dict[tuple[Any, ...], Any] = {}
+        rsm = common.rsm.fork(self, max_states=max_states, max_bytes=max_bytes)
+        self._rsm = weakref.ref(rsm)
+        self._own_rsm: LazyRSM | None = rsm
         self._parts: dict[tuple[int, tuple[int, ...], int, bool], list[tuple[Reading, dict[int, list[int]]]]] = {}
         self._outcomes = Outcomes()
-        self._scalars = common.blocks.fork(self.rsm, self.table, self._outcomes)
+        self._scalars = common.blocks.fork(weakref.proxy(rsm), self.table, self._outcomes)
         self._maps: dict[bytes, int] = {}
 
         root = self.keywords.schema(document.root)
@@ -127,8 +132,25 @@ class SchemaMachine:
             why = contradiction(self.emptiness, document.root)
             raise EmptyLanguageError(f"the schema allows no value at all: {why}")
         self._space = common.space
-        self.rsm.start = self.gap(Root(root), inside=False)
+        rsm.start = self.gap(Root(root), inside=False)
         refuse_early(self)
+
+    def __del__(self) -> None:
+        for shape in self._shapes.values():
+            if isinstance(shape, ObjectShape):
+                shape.states.clear()  # which hold the shape
+
+    @property
+    def rsm(self) -> LazyRSM:
+        """The machine."""
+        rsm = self._rsm()
+        assert rsm is not None, "whoever runs the machine holds it"
+        return rsm
+
+    def handed_over(self) -> LazyRSM:
+        """The machine, which from now on holds this builder without being held by it: both are gone when nobody runs it."""
+        rsm, self._own_rsm = self.rsm, None
+        return rsm
 
     @property
     def notes(self) -> tuple[str, ...]:

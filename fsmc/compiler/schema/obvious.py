@@ -72,7 +72,9 @@ class Obvious:
         if not general:
             if names is None:
                 return True  # null is a value, whatever is asked of others
-            return any(self._of_type(node, schema, name, asking) for name in ([names] if isinstance(names, str) else names))
+            return any(
+                self._of_type(node, schema, name, asking) for name in ([names] if isinstance(names, str) else names)
+            )
         if len(asking) > 1:
             return False
         (keyword,) = general

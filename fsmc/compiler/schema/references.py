@@ -83,6 +83,7 @@ class References:
         self._registry: referencing.Registry[Any] | None = None
         self._resources: dict[tuple[int, str], Resource] = {}
         self._contexts: dict[tuple[Resource, int, Scope], Context] = {}
+        self._targets: dict[tuple[Context, str], Place] = {}
         uri = None
         if isinstance(schema, dict):
             draft = declared_draft(schema, draft, "")
@@ -126,7 +127,7 @@ class References:
 
     def target(self, reference: str, context: Context, trail: Trail) -> Place:
         """What a reference names. ``trail``: of its keyword, for errors."""
-        known = context.targets.get(reference)
+        known = self._targets.get((context, reference))
         if known is None:
             resource = context.resource
             uri, fragment = resource.uri, reference[1:]
@@ -144,7 +145,7 @@ class References:
                 raise SchemaError(
                     f"{quoted(reference)} names {found}, which is not a schema", pointer_text(trail), trail[-1]
                 )
-            context.targets[reference] = known
+            self._targets[context, reference] = known
         return known
 
     def dynamic_target(self, schema: dict[str, Any], context: Context, trail: Trail) -> Place:

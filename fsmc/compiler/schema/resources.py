@@ -61,7 +61,7 @@ Scope = tuple[tuple[str, Resource], ...]
 class Context:
     """All that the meaning of a subschema depends on besides its text.
 
-    targets: reference → (value, context, trail) of what it names. nodes: identity of a value → its node. checked: identities
+    nodes: identity of a value → its node. checked: identities
     of the values that have been checked. members: references that are all that a member or an item has to satisfy.
     """
 
@@ -69,7 +69,6 @@ class Context:
     draft: int
     scope: Scope
     keywords: dict[str, Keyword]
-    targets: dict[str, tuple[Any, Context, Trail]] = field(default_factory=dict)
     nodes: dict[int, int] = field(default_factory=dict)
     checked: set[int] = field(default_factory=set)
     members: set[str] = field(default_factory=set)
