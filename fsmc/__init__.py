@@ -22,6 +22,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fsmc.compiler.automata.dfa import DFA as DFA
     from fsmc.compiler.automata.rsm import RSM as RSM
+    from fsmc.compiler.errors import BudgetExceeded as BudgetExceeded
+    from fsmc.compiler.errors import ConstraintError as ConstraintError
     from fsmc.compiler.errors import EmptyLanguageError as EmptyLanguageError
     from fsmc.compiler.errors import FsmcError as FsmcError
     from fsmc.compiler.errors import IndexFileError as IndexFileError
@@ -44,8 +46,13 @@ if TYPE_CHECKING:
     from fsmc.runtime.batch import fill_bitmask_batch as fill_bitmask_batch
     from fsmc.runtime.bitmask import allocate_token_bitmask as allocate_token_bitmask
     from fsmc.runtime.bitmask import apply_token_bitmask_inplace as apply_token_bitmask_inplace
+    from fsmc.runtime.constraint import Constraint as Constraint
+    from fsmc.runtime.drafts import RowLayout as RowLayout
+    from fsmc.runtime.drafts import fill_draft_bitmask_batch as fill_draft_bitmask_batch
+    from fsmc.runtime.drafts import fill_draft_bitmasks as fill_draft_bitmasks
     from fsmc.runtime.generation import generate as generate
     from fsmc.runtime.matcher import GrammarMatcher as GrammarMatcher
+    from fsmc.runtime.reasoning import ReasoningGate as ReasoningGate
 
 __version__ = "0.1.0"
 
@@ -53,6 +60,8 @@ _HOME = {
     "fsmc.compiler.automata.dfa": ("DFA",),
     "fsmc.compiler.automata.rsm": ("RSM",),
     "fsmc.compiler.errors": (
+        "BudgetExceeded",
+        "ConstraintError",
         "EmptyLanguageError",
         "FsmcError",
         "IndexFileError",
@@ -75,8 +84,11 @@ _HOME = {
     "fsmc.runtime.adapters.transformers": ("FsmcLogitsProcessor",),
     "fsmc.runtime.batch": ("fill_bitmask_batch",),
     "fsmc.runtime.bitmask": ("allocate_token_bitmask", "apply_token_bitmask_inplace"),
+    "fsmc.runtime.constraint": ("Constraint",),
+    "fsmc.runtime.drafts": ("RowLayout", "fill_draft_bitmask_batch", "fill_draft_bitmasks"),
     "fsmc.runtime.generation": ("generate",),
     "fsmc.runtime.matcher": ("GrammarMatcher",),
+    "fsmc.runtime.reasoning": ("ReasoningGate",),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 

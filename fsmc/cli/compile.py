@@ -13,7 +13,16 @@ import typer
 from fsmc.cli.generate import model_vocabulary
 from fsmc.cli.grouped import expand
 from fsmc.cli.inspect import of_schema, schema_rows
-from fsmc.cli.machine import INDEX_SUFFIX, IndexSource, Language, MaxSeconds, MaxStates, SchemaSource, Source
+from fsmc.cli.machine import (
+    INDEX_SUFFIX,
+    ChoiceSource,
+    IndexSource,
+    Language,
+    MaxSeconds,
+    MaxStates,
+    SchemaSource,
+    Source,
+)
 from fsmc.cli.output import JsonOption, MissingError, Stages, UsageError, print_json, print_table, stages
 
 if TYPE_CHECKING:
@@ -90,7 +99,7 @@ def compile_command(
 
 
 def _compile(
-    source: Source | SchemaSource,
+    source: Source | SchemaSource | ChoiceSource,
     read_vocabulary: Callable[[], Vocabulary],
     limits: dict[str, Any],
     use_cache: bool,
@@ -114,7 +123,7 @@ def _compile(
     given = {name: value for name, value in limits.items() if value is not None}
     grammar = source.compile(vocabulary, cache=use_cache, **given)
     stage("masks", "masks")
-    if isinstance(source, Source):
+    if grammar.dfa is not None:
         grammar.build_index(progress.advance)
     else:
         fill_first_mask(grammar)
@@ -125,7 +134,7 @@ def _compile(
     compile_seconds, mask_seconds = seconds.pop("compile"), seconds.pop("masks")
     if grammar.stats.from_cache:
         return grammar, {**seconds, "from cache": compile_seconds}
-    masks = "masks" if isinstance(source, Source) else "first mask"
+    masks = "masks" if grammar.dfa is not None else "first mask"
     return grammar, {**seconds, **grammar.stats.seconds, masks: mask_seconds}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from dataclasses import dataclass, fields
@@ -46,6 +47,10 @@ class Language:
     schema: Annotated[
         Path | None,
         typer.Option("--schema", help="A file with a JSON Schema, in place of a pattern. '-': standard input."),
+    ] = None
+    choice: Annotated[
+        list[str] | None,
+        typer.Option("--choice", help="A text, one of which is meant, in place of a pattern; repeatable."),
     ] = None
     flavor: Annotated[
         Flavor,
@@ -98,15 +103,26 @@ class Language:
         UniqueItems, typer.Option(help="ignore: items need not differ.", rich_help_panel=_SCHEMA)
     ] = "exact"
 
-    def source(self, pattern: str | None, whitespace: Whitespace = "flexible") -> Source | SchemaSource | IndexSource:
+    @property
+    def has_own_source(self) -> bool:
+        """Whether an option says what is meant, so that there is no pattern among the arguments."""
+        return self.file is not None or self.schema is not None or bool(self.choice)
+
+    def source(
+        self, pattern: str | None, whitespace: Whitespace = "flexible"
+    ) -> Source | SchemaSource | ChoiceSource | IndexSource:
         """What the first argument and the options name, exactly one thing; else UsageError.
 
         whitespace: of schemas, unless the options say another.
         """
+        if sum((pattern is not None, self.file is not None, self.schema is not None, bool(self.choice))) > 1:
+            raise UsageError("give a pattern, --file, --schema or --choice, and only one of them")
+        if self.choice:
+            self._refuse(_PATTERN, "go with a pattern, not with --choice")
+            self._refuse(_SCHEMA, "go with --schema")
+            return ChoiceSource(tuple(self.choice))
         if self.schema is not None:
             self._refuse(_PATTERN, "go with a pattern, not with --schema")
-            if pattern is not None or self.file is not None:
-                raise UsageError("give a pattern, --file or --schema, and only one of them")
             return SchemaSource.read(self.schema, self, self.whitespace or whitespace)
         self._refuse(_SCHEMA, "go with --schema (an index file has its layout in it)")
         if pattern is not None and self.file is None and pattern.endswith(INDEX_SUFFIX):
@@ -142,7 +158,7 @@ class Source:
         True
         """
         if (pattern is None) == (file is None):
-            raise UsageError("give a pattern or --file, and not both; or --schema")
+            raise UsageError("give a pattern or --file, and not both; or --schema or --choice")
         if file is not None:
             pattern = file.read_text(encoding="utf-8").removesuffix("\n")
         flags = 0
@@ -231,6 +247,32 @@ class SchemaSource:
 
         compiler = GrammarCompiler(vocabulary, cache_dir=None, **self.options, **limits)
         return compiler.compile_json_schema(self.text, draft=self.draft, unique_items=self.unique_items)
+
+
+@dataclass(frozen=True, slots=True)
+class ChoiceSource:
+    """Texts, one of which is meant."""
+
+    choices: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """All of them, as a JSON list."""
+        return json.dumps(self.choices, ensure_ascii=False)
+
+    def machine(self) -> RSM:
+        """Its machine."""
+        from fsmc.compiler.automata.rsm import RSM
+        from fsmc.compiler.automata.words import words_dfa
+        from fsmc.compiler.syntax.choice import choice_texts
+
+        return RSM.from_dfa(words_dfa(choice_texts(self.choices)))
+
+    def compile(self, vocabulary: Vocabulary, cache: bool = True, **limits: Any) -> CompiledGrammar:
+        """Its grammar for a vocabulary. There is nothing to cache."""
+        from fsmc.compiler.pipeline import GrammarCompiler
+
+        return GrammarCompiler(vocabulary, cache_dir=None, **limits).compile_choice(self.choices)
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,8 @@ def match_command(
     arguments: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="PATTERN|INDEX.fsmc [TEXT]", help="With --file or --schema only the text. '-' is standard input."
+            metavar="PATTERN|INDEX.fsmc [TEXT]",
+            help="With --file, --schema or --choice only the text. '-' is standard input.",
         ),
     ] = None,
     text_file: Annotated[Path | None, typer.Option(help="Read the text from this file, byte for byte.")] = None,
@@ -39,7 +40,7 @@ def match_command(
     from fsmc.compiler.automata.lazy_rsm import LazyRSM
 
     given = list(arguments or [])
-    pattern = given.pop(0) if given and language.file is None and language.schema is None else None
+    pattern = given.pop(0) if given and not language.has_own_source else None
     if len(given) > 1:
         raise typer.BadParameter(f"one text at most, not {len(given)}: quote the pattern and the text")
     machine = language.source(pattern).machine()

@@ -94,6 +94,25 @@ class LimitExceeded(FsmcError):
         return f"{text}: {self.hint}" if self.hint else text
 
 
+class ConstraintError(FsmcError, ValueError):
+    """What describes a constraint (a list of choices, a structural tag, a request's parameters) is not well-formed.
+
+    ``place`` is the way to the part at fault, as Python would write it.
+
+    >>> raise ConstraintError("must be a list of texts, not an int", "format.tags[0].end")
+    Traceback (most recent call last):
+    ...
+    fsmc.compiler.errors.ConstraintError: format.tags[0].end: must be a list of texts, not an int
+    """
+
+    def __init__(self, message: str, place: str = "") -> None:
+        self.message, self.place = message, place
+        super().__init__(message, place)
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.message}" if self.place else self.message
+
+
 class MachineError(FsmcError, ValueError):
     """Arrays given as a machine do not describe one (shape, dtype, a target out of range)."""
 
@@ -108,6 +127,25 @@ class IndexFileError(FsmcError, ValueError):
 
 class TokenRejected(FsmcError, ValueError):
     """A token (or text) that the constraint does not allow was forced on a matcher."""
+
+
+class BudgetExceeded(FsmcError, ValueError):
+    """The text cannot be completed in the tokens that are left. ``needed`` are known to be enough; ``max_tokens`` are there.
+
+    >>> raise BudgetExceeded(3, 7)
+    Traceback (most recent call last):
+    ...
+    fsmc.compiler.errors.BudgetExceeded: max_tokens=3 is not enough to complete the text: 7 are (the end token counts)
+    """
+
+    def __init__(self, max_tokens: int, needed: int) -> None:
+        self.max_tokens, self.needed = max_tokens, needed
+        super().__init__(max_tokens, needed)
+
+    def __str__(self) -> str:
+        return (
+            f"max_tokens={self.max_tokens} is not enough to complete the text: {self.needed} are (the end token counts)"
+        )
 
 
 class SchemaError(FsmcError, ValueError):

@@ -17,9 +17,12 @@ import numpy as np
 import numpy.typing as npt
 
 from fsmc.compiler.automata.dfa import Array
+from fsmc.compiler.errors import BudgetExceeded
 from fsmc.compiler.tokens.lazy_masks import Row
 from fsmc.jit import copy_bytes, ints_at, kernel
-from fsmc.runtime.matcher import GrammarMatcher, mask_rows
+from fsmc.runtime.mask_arrays import mask_rows
+from fsmc.runtime.matcher import GrammarMatcher
+from fsmc.runtime.reasoning import ReasoningGate
 
 ROWS_PER_THREAD = 256
 """Waking a thread and waiting for it takes about 80 µs, in which one thread copies 256 rows of 128,000 tokens: two threads
@@ -31,10 +34,11 @@ _NO_BITS, _ALL_BITS = np.int32(0), np.int32(-1)
 
 
 def fill_bitmask_batch(
-    matchers: Sequence[GrammarMatcher | None],
+    matchers: Sequence[GrammarMatcher | ReasoningGate | None],
     mask: Any,
     rows: Sequence[int] | None = None,
     *,
+    max_tokens: Sequence[int | None] | None = None,
     max_threads: int | None = None,
 ) -> None:
     """Write the tokens that each matcher allows next into a row of ``mask``: the same as one call of
@@ -44,12 +48,13 @@ def fill_bitmask_batch(
     allows everything. One matcher must not be used by another thread meanwhile.
     mask: int32[batch, n_words] as from `allocate_token_bitmask`, a numpy array or a torch tensor on the CPU.
     rows: the row of each matcher, all different (default: 0, 1, 2 …). No other row is touched.
+    max_tokens: how many tokens each text may still have, None for those without a bound; see `fill_next_token_bitmask`.
     max_threads: how many threads may copy (default: the processors that this process may use, at most 8). Small batches
     are copied by the calling thread alone.
 
     Raises TypeError for another dtype, device or kind of array, or for something that is no matcher, ValueError for too
-    few words, as many rows as not, or a row named twice, IndexError for a row that does not exist; always before
-    anything is written.
+    few words, as many rows or budgets as not, or a row named twice, IndexError for a row that does not exist,
+    BudgetExceeded for a budget that is not enough; always before anything is written.
 
     >>> import fsmc
     >>> vocab = fsmc.Vocabulary.from_tokens([b"a", b"b", b"ab", b""], eos_token_ids=[3])
@@ -60,20 +65,40 @@ def fill_bitmask_batch(
     >>> [f"{word & 15:04b}" for word in mask[:, 0]]
     ['1001', '0101', '1111']
     """
+    if max_tokens is not None and len(max_tokens) != len(matchers):
+        raise ValueError(f"{len(matchers)} matchers need as many budgets, not {len(max_tokens)}")
     if len(matchers) == 1 and isinstance(matchers[0], GrammarMatcher) and (rows is None or len(rows) == 1):
-        return matchers[0].fill_next_token_bitmask(mask, 0 if rows is None else operator.index(rows[0]))
+        return matchers[0].fill_next_token_bitmask(
+            mask, 0 if rows is None else operator.index(rows[0]), max_tokens[0] if max_tokens else None
+        )
     found: list[Row] = []  # held here until they are copied: another thread may drop them from its cache
     places: list[Any] = []
     edits: list[tuple[int, int, np.int32, np.int32]] = []  # matcher, word, bits to keep, bits to set
+    alone: list[tuple[int, GrammarMatcher | ReasoningGate, int | None]] = []  # filled afterwards, one by one
     vocab_size = 0
     for i, matcher in enumerate(matchers):
+        left = None if max_tokens is None else max_tokens[i]
+        if isinstance(matcher, ReasoningGate):
+            if matcher.matcher is None:
+                if left is not None and (needed := matcher.num_tokens_to_complete()) > left:
+                    raise BudgetExceeded(left, needed)
+                vocab_size = max(vocab_size, matcher.vocab_size)
+                alone.append((i, matcher, left))
+                places.append(_NOTHING)
+                continue
+            matcher = matcher.matcher
         if matcher is None:
             places.append(_EVERYTHING)
             continue
         if not isinstance(matcher, GrammarMatcher):
-            raise TypeError(f"matcher {i} is a {type(matcher).__name__}, not a GrammarMatcher or None")
+            raise TypeError(f"matcher {i} is a {type(matcher).__name__}, not a GrammarMatcher, ReasoningGate or None")
         if matcher._size > vocab_size:
             vocab_size = matcher._size
+        if left is not None and not matcher.is_far_from(left):
+            matcher.plan_to_complete(left)  # it raises before anything is written
+            alone.append((i, matcher, left))
+            places.append(_NOTHING)
+            continue
         if matcher._terminated:
             places.append(_NOTHING)
         else:
@@ -91,6 +116,8 @@ def fill_bitmask_batch(
     _copy(b"".join(places), numbers, array, max_threads)
     for i, word, kept, bits in edits:
         array[numbers[i], word] = array[numbers[i], word] & kept | bits
+    for i, one, left in alone:
+        one.fill_next_token_bitmask(array, int(numbers[i]), left)
 
 
 def _row_numbers(rows: Sequence[int] | None, n: int, n_rows: int) -> npt.NDArray[np.int64]:

@@ -7,7 +7,6 @@ configurations before. Everything heavy (machine, masks, forced text) belongs to
 from __future__ import annotations
 
 import operator
-import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -15,10 +14,14 @@ import numpy as np
 import numpy.typing as npt
 
 from fsmc.compiler.automata.recursion import Configuration
+from fsmc.compiler.errors import BudgetExceeded, TokenRejected, VocabularyError
 from fsmc.compiler.tokens.lazy_masks import LazyMasks, copy_flipped
 from fsmc.compiler.tokens.stacks import EMPTY_STACK, ReturnStacks
 from fsmc.compiler.tokens.walk import NOTHING, Recording, advance
 from fsmc.jit import addresses_of
+from fsmc.runtime.budget import TokenBudget, budget_of, keep_within
+from fsmc.runtime.byte_text import describe_bytes
+from fsmc.runtime.mask_arrays import mask_row
 from fsmc.runtime.stop_tokens import StopTokens
 
 if TYPE_CHECKING:
@@ -70,6 +73,7 @@ class GrammarMatcher:
         self._offsets = memoryview(vocab.token_offsets)  # type: ignore[arg-type]  # its items are Python's integers at once
         self._stop_ids, self._stop_bits, self._stop_texts = StopTokens.of(vocab, stop_token_ids)
         self._max_rollback = max_rollback_tokens
+        self._budget: TokenBudget | None = None
         self._mask: Any = None
         self._data_ptr: Any = None
         self._mask_pointer = 0
@@ -79,13 +83,14 @@ class GrammarMatcher:
 
     def __repr__(self) -> str:
         where = "ended" if self._terminated else f"in state {self._state}"
-        return f"<GrammarMatcher {where} after {self._n_entries} entries, of {self._grammar!r}>"
+        return f"<GrammarMatcher {where} after {self._n_accepted} entries, of {self._grammar!r}>"
 
     def reset(self) -> None:
         """Back to the beginning, with an empty history."""
         self._state, self._stack, self._terminated = self._machine.start, EMPTY_STACK, False
         self._recording = NOTHING
         self._history: _Entry | None = None
+        self._n_accepted = 0
         self._n_entries = 0  # in the chain of the history
         self._n_reachable = 0  # of these, how many rollback may undo
 
@@ -157,6 +162,27 @@ class GrammarMatcher:
             n_accepted += 1
         return n_accepted
 
+    def rejection(self, token_id: int) -> TokenRejected:
+        """The error that says why a token is not allowed, and what is: ``raise matcher.rejection(token_id)``.
+
+        >>> import fsmc
+        >>> vocab = fsmc.Vocabulary.from_tokens([b"yes", b"yet", b""], eos_token_ids=[2])
+        >>> matcher = GrammarMatcher(fsmc.GrammarCompiler(vocab, cache_dir=None).compile_regex("yes"))
+        >>> print(matcher.rejection(1))
+        token 1 (b'yet') is not allowed here: after b'ye' comes 's'
+        """
+        token_id = operator.index(token_id)
+        if not 0 <= token_id < self._size:
+            return TokenRejected(f"token {token_id} is not one of the {self._size} ids of the vocabulary")
+        data, probe = self._grammar.vocab.token(token_id), self.fork()
+        if token_id in self._stop_ids or not data:
+            what = "ends the text" if token_id in self._stop_ids else "is not text (a special token, or padding)"
+            return TokenRejected(f"token {token_id} {what}: here comes {self.expected()}")
+        read = data[: self.longest_prefix(data)]
+        probe.accept_bytes(read)
+        where = f"after {read!r}" if read else "here"
+        return TokenRejected(f"token {token_id} ({data!r}) is not allowed here: {where} comes {probe.expected()}")
+
     def find_jump_forward_string(self) -> str:
         """The text that is forced from here, in whole characters: "" if none is, or if the text so far ends inside one.
 
@@ -187,6 +213,7 @@ class GrammarMatcher:
             assert self._history is not None
             self._history, self._state, self._stack, self._terminated, self._recording = self._history
         self._n_entries -= num_tokens
+        self._n_accepted -= num_tokens
         self._n_reachable -= num_tokens
 
     @property
@@ -194,10 +221,16 @@ class GrammarMatcher:
         """How many entries can be rolled back now."""
         return self._n_reachable
 
+    @property
+    def n_entries(self) -> int:
+        """How many entries were accepted and not rolled back, within reach of `rollback` or not."""
+        return self._n_accepted
+
     def _remember(self) -> None:
         """Put the present on the history."""
         self._history = (self._history, self._state, self._stack, self._terminated, self._recording)
         self._n_entries += 1
+        self._n_accepted += 1
         self._n_reachable += 1
         if self._max_rollback is not None and self._n_reachable > self._max_rollback:
             self._n_reachable = self._max_rollback
@@ -224,6 +257,11 @@ class GrammarMatcher:
     @property
     def grammar(self) -> CompiledGrammar:
         return self._grammar
+
+    @property
+    def vocab_size(self) -> int:
+        """How many ids there are."""
+        return self._size
 
     @property
     def stop_token_ids(self) -> tuple[int, ...]:
@@ -263,24 +301,91 @@ class GrammarMatcher:
         live = [byte for byte in range(256) if self._machine.step(here, byte) is not None]
         return describe_bytes(live, may_end=self.is_completed())
 
+    # --------------------------------------------------------------------------------------------------------- budgets
+
+    def num_tokens_to_complete(self) -> int:
+        """How many tokens are enough to complete the text from here, the end token among them; 0 after it.
+
+        Never too few. It is the least number for a machine without calls of up to 256 states; else that of one of the texts
+        with the fewest bytes. Raises VocabularyError if no tokens are known that complete the text, LimitExceeded where that
+        is too hard to find out.
+
+        >>> import fsmc
+        >>> vocab = fsmc.Vocabulary.from_tokens([b"a", b"aa", b"b", b""], eos_token_ids=[3])
+        >>> matcher = GrammarMatcher(fsmc.GrammarCompiler(vocab, cache_dir=None).compile_regex("a{5}b*"))
+        >>> matcher.num_tokens_to_complete(), matcher.accept_token(0), matcher.num_tokens_to_complete()
+        (4, True, 3)
+        """
+        return 0 if self._terminated else len(self.plan_to_complete()) + bool(self._stop_ids)
+
+    def is_far_from(self, max_tokens: int) -> bool:
+        """Whether so many tokens are plenty: whichever is next, enough are left. False also where that is not known."""
+        return self._terminated or max_tokens > self.budget.enough(self._state, self._stack)
+
+    def plan_to_complete(self, max_tokens: int | None = None) -> tuple[int, ...]:
+        """The ids of tokens that complete the text, without an end token: of as few tokens as are known to do so.
+
+        Raises BudgetExceeded if these, and an end token, are more than ``max_tokens``; and what `num_tokens_to_complete` raises.
+        """
+        plan = () if self._terminated else self.budget.plan(self.place)
+        if plan is None:
+            raise VocabularyError(
+                "no tokens of this vocabulary are known to complete the text from here: are single bytes missing?"
+            )
+        needed = 0 if self._terminated else len(plan) + bool(self._stop_ids)
+        if max_tokens is not None and needed > max_tokens:
+            raise BudgetExceeded(max_tokens, needed)
+        return plan
+
+    @property
+    def budget(self) -> TokenBudget:
+        """What is known of shortest completions, shared with other matchers of the grammar."""
+        if self._budget is None:
+            self._budget = budget_of(self._grammar, self._stacks, self._stop_ids)
+        return self._budget
+
+    @property
+    def place(self) -> tuple[int, int, Recording]:
+        """The machine's state, the stack as a node of the grammar's pool, and what open recorded calls have read."""
+        return self._state, self._stack, self._recording
+
     # ---------------------------------------------------------------------------------------------------------- masks
 
-    def fill_next_token_bitmask(self, mask: Any, index: int = 0) -> None:
+    def fill_next_token_bitmask(self, mask: Any, index: int = 0, max_tokens: int | None = None) -> None:
         """Write the tokens allowed next into row ``index`` of ``mask``; no other row is touched.
 
         mask: int32[batch, n_words] as from `allocate_token_bitmask`, or one row int32[n_words]; a numpy array or a torch
         tensor on the CPU. Words past the vocabulary become 0. Stop tokens are allowed exactly where the text may end;
         after termination they are all that is allowed.
 
+        max_tokens: how many tokens may still come, the end token among them. Then only those are allowed after which the
+        text can be completed in one fewer: who gives ``n`` and one fewer with each token, ``n`` being no less than
+        `num_tokens_to_complete`, always has a token left, and a complete text in at most ``n`` of them. While tokens are
+        plenty the mask is the one without a budget. Few tokens may be refused although they would do: where many kinds of
+        them have to be tried one by one (items that must differ), only some are.
+
         Raises TypeError for another dtype, device or kind of array, ValueError for too few words, IndexError for a row
-        that does not exist.
+        that does not exist; BudgetExceeded where ``max_tokens`` are not enough.
+
+        >>> import fsmc
+        >>> vocab = fsmc.Vocabulary.from_tokens([b"a", b"aa", b"b", b""], eos_token_ids=[3])
+        >>> matcher = GrammarMatcher(fsmc.GrammarCompiler(vocab, cache_dir=None).compile_regex("(a{3})*b"))
+        >>> mask = fsmc.allocate_token_bitmask(1, vocab.size)
+        >>> matcher.fill_next_token_bitmask(mask, max_tokens=3); f"{mask[0, 0]:04b}"
+        '0100'
+        >>> matcher.fill_next_token_bitmask(mask, max_tokens=4); f"{mask[0, 0]:04b}"
+        '0111'
         """
+        if max_tokens is not None and not self.is_far_from(max_tokens):
+            self.plan_to_complete(max_tokens)  # it raises before anything is written
+            self.fill_next_token_bitmask(mask, index)
+            return keep_within(self, self._row, max_tokens)
         if (
             mask is not self._mask
             or index != self._mask_index
             or (self._data_ptr is not None and self._data_ptr() != self._mask_pointer)
         ):
-            self._row = _mask_row(mask, index, -(-self._size // 32))
+            self._row = mask_row(mask, index, -(-self._size // 32))
             self._row_address = addresses_of(self._row)
             self._mask, self._mask_index = mask, index  # an engine brings the same mask at every step: check it once
             self._data_ptr = getattr(mask, "data_ptr", None)  # but a tensor may be moved
@@ -304,75 +409,3 @@ class GrammarMatcher:
                 return
         for word, bit in self._stop_bits:
             row[word] |= bit
-
-
-def _mask_row(mask: Any, index: int, n_words: int) -> npt.NDArray[np.int32]:
-    """Row ``index`` of a mask as a writable view of at least ``n_words`` words."""
-    rows = mask_rows(mask, n_words)
-    if not 0 <= index < rows.shape[0]:
-        raise IndexError(f"row {index} does not exist; the mask has {rows.shape[0]} rows")
-    row: npt.NDArray[np.int32] = rows[index]
-    return row
-
-
-def mask_rows(mask: Any, n_words: int) -> npt.NDArray[np.int32]:
-    """A mask as a writable view int32[batch, at least n_words]; the words of each row are adjacent.
-
-    Raises TypeError for another dtype, device or kind of array, ValueError for another shape or memory layout.
-    """
-    torch = sys.modules.get("torch")
-    array = mask
-    if torch is not None and isinstance(mask, torch.Tensor):
-        if mask.device.type != "cpu":
-            raise TypeError(f"the mask is on {mask.device}: fill one on the CPU, and move that")
-        array = mask.numpy()
-    if not isinstance(array, np.ndarray):
-        raise TypeError(f"the mask must be a numpy array or a torch tensor, not {type(mask).__name__}")
-    if array.dtype != np.int32:
-        raise TypeError(f"the mask must be int32, not {array.dtype}: make it with allocate_token_bitmask")
-    if array.ndim not in (1, 2) or array.shape[-1] < n_words:
-        raise ValueError(f"the mask has shape {array.shape}; this vocabulary needs (batch, {n_words}), or more words")
-    rows = array if array.ndim == 2 else array[None]
-    if not rows.flags.writeable or (rows.shape[1] > 1 and rows.strides[1] != 4):
-        raise ValueError("the mask must be writable, and the words of a row adjacent")
-    if len(rows) > 1 and (rows.strides[0] % 4 or rows.strides[0] < 4 * rows.shape[1]):
-        raise ValueError("the rows of the mask must follow each other in memory, each at whole words")
-    return rows
-
-
-def describe_bytes(live: Iterable[int], may_end: bool) -> str:
-    """Bytes that may come next as readable text: ASCII as characters, first bytes of longer ones as code point ranges.
-
-    >>> describe_bytes(b"+0123456789", may_end=True)
-    "'+', '0'–'9' or the end of the text"
-    >>> describe_bytes([0x0A, 0xC3, 0xE7, 0xE8], may_end=False)
-    "'\\\\n', some of U+00C0–U+00FF or some of U+7000–U+8FFF"
-    >>> describe_bytes([0x80, 0x81, 0xBF], may_end=False)
-    'byte 80–81 or byte bf'
-    """
-    runs: list[list[int]] = []
-    for byte in live:
-        if runs and byte == runs[-1][1] + 1 and byte not in (0x80, 0xC2, 0xE0, 0xF0, 0xF5):
-            runs[-1][1] = byte
-        else:
-            runs.append([byte, byte])
-    items = []
-    for low, high in runs:
-        if low < 0x80:
-            items.append(f"{chr(low)!r}–{chr(high)!r}" if low < high else repr(chr(low)))
-        elif 0xC2 <= low < 0xF5:
-            items.append(f"some of U+{_code_points(low)[0]:04X}–U+{_code_points(high)[1]:04X}")
-        else:  # inside a character, or no text at all
-            items.append(f"byte {low:02x}–{high:02x}" if low < high else f"byte {low:02x}")
-    if may_end:
-        items.append("the end of the text")
-    return " or ".join(filter(None, [", ".join(items[:-1]), *items[-1:]])) or "nothing"
-
-
-def _code_points(first_byte: int) -> tuple[int, int]:
-    """The first and last code point whose UTF-8 form begins with ``first_byte`` (C2–F4; RFC 3629)."""
-    if first_byte < 0xE0:
-        return (first_byte & 0x1F) << 6, (first_byte & 0x1F) << 6 | 0x3F
-    if first_byte < 0xF0:
-        return max((first_byte & 0x0F) << 12, 0x800), (first_byte & 0x0F) << 12 | 0xFFF
-    return max((first_byte & 0x07) << 18, 0x10000), min((first_byte & 0x07) << 18 | 0x3FFFF, 0x10FFFF)

@@ -182,3 +182,17 @@ def test_a_tokenizer_that_names_no_end(fsmc_command, tokenizer_file, tmp_path) -
     assert outcome.code == 0 and outcome.err == ""
     fsmc.CompiledGrammar.load(path, fsmc.Vocabulary.from_file(alone, eos_token_ids=[0, eos]))
     assert fsmc_command("compile", "a", "-t", tokenizer_file, "-o", path).err == ""
+
+
+def test_choices(fsmc_command, tokenizer_file, tmp_path) -> None:
+    path = tmp_path / "answer.fsmc"
+    chosen = ("--choice", "yes", "--choice", "no.")
+    outcome = fsmc_command("compile", *chosen, "-t", tokenizer_file, "-o", path, "--json")
+    assert outcome.code == 0 and outcome.document["source"] == '["yes", "no."]'
+    for source in ([path], chosen):
+        assert fsmc_command("match", *source, "no.").code == 0
+        assert fsmc_command("match", *source, "nox").code == 1
+    assert fsmc_command("inspect", *chosen, "--json").document["accepting_states"] == 1
+    assert set(fsmc_command("sample", *chosen, "-n", "20").out.split()) == {"yes", "no."}
+    assert fsmc_command("match", "-i", *chosen, "no.").code == 2
+    assert "only one of them" in fsmc_command("inspect", *chosen, "--schema", path).err

@@ -84,6 +84,7 @@ class LazyRSM(RecursiveMachine):
         self._action_of: dict[tuple[int, int, int], int] = {}
         self._return_of: dict[int, int] = {}
         self._map_of: dict[bytes, int] = {bytes(256): 0}
+        self.has_recorded_frames = False
 
     def fork(self, builder: Builder, *, max_states: int = MAX_STATES, max_bytes: int = MAX_BYTES) -> LazyRSM:
         """A machine of its own that has all that this one has so far; what comes to be built is up to ``builder``.
@@ -96,6 +97,7 @@ class LazyRSM(RecursiveMachine):
         twin.lock = threading.RLock()
         twin._publish(self._own.copied())
         twin._n_edges, twin._n_states = self._n_edges, self._n_states
+        twin.has_recorded_frames = self.has_recorded_frames
         for name in ("_state_keys", "_state_of", "_frame_keys", "_frame_of", "_action_of", "_return_of", "_map_of"):
             setattr(twin, name, getattr(self, name).copy())
         return twin
@@ -147,6 +149,7 @@ class LazyRSM(RecursiveMachine):
         """The return frame of this key, recorded or not."""
         known = self._frame_of.get(key)
         if known is None:
+            self.has_recorded_frames = self.has_recorded_frames or records
             known = self._frame_of[key] = len(self._frame_keys) | (RECORDED if records else 0)
             self._frame_keys.append(key)
         return known

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from fsmc.compiler.automata.tables import CALL, EXIT, RECORDED
 from fsmc.compiler.errors import LimitExceeded
 from fsmc.compiler.schema.bits import bits
+from fsmc.compiler.schema.object_state import ObjectState
 from fsmc.compiler.schema.walk import Move, Walk, Walker
 
 UNKNOWN_REST = -1
@@ -58,6 +59,20 @@ def short_ending(walker: Walker, walk: Walk, depth: int, max_steps: int) -> list
     ``max_steps`` states.
     """
     return _Search(walker, walk, depth).run(max_steps)
+
+
+def useful_keys(walker: Walker, o: ObjectState) -> list[int]:
+    """The classes of keys, ascending, of which a short way through an object needs one next."""
+    allowed = list(bits(walker.machine.allowed_keys(o)))
+    missing = o.shape.missing(o.place)
+    required = (missing & -missing).bit_length() - 1
+    if required in allowed:
+        return [required]
+    if o.may_end and not o.watches:
+        return allowed[:1]  # no member is needed; one is, where a comma was written before the search began
+    formulas = (o.residual, *o.watches)
+    useful = [c for c in allowed if any(o.shape.derivative(f, o.place, c) != f for f in formulas)]
+    return useful or allowed
 
 
 class _Search:
@@ -143,17 +158,7 @@ class _Search:
         o = self.walker.object_of(frame)
         if o is None:
             return True
-        allowed = list(bits(self.walker.machine.allowed_keys(o)))
-        missing = o.shape.missing(o.place)
-        required = (missing & -missing).bit_length() - 1
-        if required in allowed:
-            allowed = [required]
-        elif o.may_end and not o.watches:
-            del allowed[1:]  # no member is needed; one is, where a comma was written before the search began
-        else:
-            formulas = (o.residual, *o.watches)
-            useful = [c for c in allowed if any(o.shape.derivative(f, o.place, c) != f for f in formulas)]
-            allowed = useful or allowed
+        allowed = useful_keys(self.walker, o)
         for c in allowed:
             if c < o.shape.keys.n_names:
                 move = self.walker.name(o, frame, c)

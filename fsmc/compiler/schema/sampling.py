@@ -71,13 +71,13 @@ class InstanceSampler:
                 nested.pop()
             if len(walk.stack) > opened and move.text in (b"{", b"["):
                 if len(nested) == self.max_depth:
-                    self._close(walk, opened)
+                    self.close(walk, opened)
                 else:
                     nested.append(opened)
-        self._close(walk, 0)
+        self.close(walk, 0)
         return walk.text.decode()
 
-    def _close(self, walk: Walk, depth: int) -> None:
+    def close(self, walk: Walk, depth: int) -> None:
         """Take the shortest way on until only ``depth`` calls are open, or with 0 to the end of the text.
 
         Where it is hard to find (members in any order, of which some sets will do and others not) the text goes on at

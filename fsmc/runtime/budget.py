@@ -1,0 +1,298 @@
+"""Never cut off: which tokens still leave room to finish the text.
+
+How many tokens a text needs from a configuration is told by one text that completes it, a *plan*: the shortest one in
+bytes (`ShortestTexts`), spelled in as few tokens as can be. That is an upper bound of what is needed, and it is kept: the
+configurations along a plan need no more than what is left of it, so that whoever has enough tokens once always has a
+token that leaves enough. For small machines without calls the number is exact.
+
+While tokens are plenty nothing of this is done: for each configuration it is found out once how many bytes the longest of
+the shortest endings after any token has, and every byte is a token.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections import deque
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from fsmc.compiler.automata.lazy_rsm import LazyRSM
+from fsmc.compiler.automata.recursion import RecursiveMachine
+from fsmc.compiler.automata.shortest import NO_ENDING, ShortestTexts, Steps
+from fsmc.compiler.errors import LimitExceeded
+from fsmc.compiler.tokens.spelling import fewest_tokens
+from fsmc.compiler.tokens.stacks import ReturnStacks
+from fsmc.compiler.tokens.token_ends import token_ends
+from fsmc.compiler.tokens.trie import TokenTrie
+from fsmc.compiler.tokens.vocabulary import Vocabulary
+from fsmc.compiler.tokens.walk import Recording, advance
+
+if TYPE_CHECKING:
+    from fsmc.compiler.grammar import CompiledGrammar
+    from fsmc.runtime.matcher import GrammarMatcher
+
+NEVER = 1 << 60
+"""In place of a number of tokens: no text is known that completes this one."""
+
+MAX_EXACT_STATES = 256
+"""Of a machine without calls, up to which plans are searched token by token."""
+MAX_WALKS = 2_000
+"""Of the token trie, in one search token by token."""
+MAX_HARD_TOKENS = 64
+"""Of those after which no plan is known without trying each of them, so many are tried."""
+_MAX_PLANS = 1 << 19
+_INSIDE_CHARACTER = 3
+"""Bytes that complete a character which a token has begun."""
+
+_TEXT_BYTES = [byte for byte in range(256) if byte not in (0xC0, 0xC1) and byte < 0xF5]
+"""All that occur in UTF-8."""
+
+
+Plan: TypeAlias = "tuple[int, ...] | None"
+"""Tokens that complete the text, without the end token; None where none are known."""
+
+_Place: TypeAlias = "tuple[int, int, Recording]"
+"""Where a matcher stands: state, stack node, and what open recorded calls have read."""
+
+
+class TokenBudget:
+    """What is known of one grammar's shortest completions; shared by its matchers, safe under threads.
+
+    excluded: ids of the trie that are not text for these matchers (stop tokens that have bytes).
+    """
+
+    def __init__(
+        self,
+        machine: RecursiveMachine,
+        stacks: ReturnStacks,
+        vocab: Vocabulary,
+        trie: TokenTrie,
+        excluded: npt.NDArray[np.int32],
+    ) -> None:
+        self.machine, self.stacks, self.trie, self.excluded = machine, stacks, trie, excluded
+        self._data, self._offsets = vocab.token_bytes, vocab.token_offsets
+        self.shortest = ShortestTexts(machine, stacks.top, _steps_of(machine))
+        spelled = trie.first[_TEXT_BYTES]
+        is_token = (spelled >= 0) & (trie.token_start[spelled + 1] > trie.token_start[spelled])
+        self._has_bytes = bool(is_token.all()) and not len(excluded)
+        self._usable = ~np.isin(trie.token_ids, excluded)
+        self._is_small = machine.is_regular and machine.n_states <= MAX_EXACT_STATES
+        self._plans: dict[tuple[int, int, bool], Plan] = {}
+        self._written_out: dict[_Place, Plan] = {}
+        self._edges: dict[tuple[int, int], list[tuple[int, int, int]]] = {}
+        self._enough: dict[tuple[int, int], int] = {}
+        self._lock = threading.RLock()
+
+    # ── plenty ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def enough(self, state: int, stack: int) -> int:
+        """With so many tokens left, and the end token, every allowed token leaves enough. NEVER if that is not known."""
+        known = self._enough.get((state, stack))
+        if known is None:
+            known = NEVER
+            if self._has_bytes:
+                ends = token_ends(self.machine, self.stacks, self.trie, state, stack, only_ends=True).ends.tolist()
+                try:
+                    costs = [self.shortest.ending(q, top, bool(used)).cost for q, top, used in ends]
+                    known = min(NEVER, 1 + _INSIDE_CHARACTER + max(costs, default=0))
+                except LimitExceeded:
+                    pass
+            self._enough[state, stack] = known
+        return known
+
+    # ── plans ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def plan(self, here: _Place) -> Plan:
+        """A plan from where a matcher stands. It is kept for all places on it: they need no more than what is left of it."""
+        state, stack, _ = here
+        with self._lock:
+            known = [self._written_out.get(here), self.plan_any(state, stack, False)]
+            if self._records:
+                known.append(self.plan_any(state, stack, True))
+            for candidate in sorted((plan for plan in known if plan is not None), key=len):
+                plan, places = candidate, self._follow(here, candidate)
+                if places is not None:
+                    break
+            else:
+                written = self._write_out(here)
+                if written is None:
+                    return None
+                plan, places = written, self._follow(here, written)
+            assert places is not None, "a plan leads to the end"
+            if len(self._written_out) >= _MAX_PLANS:
+                self._written_out.clear()
+            for i, place in enumerate(places):
+                other = self._written_out.get(place)
+                if other is None or len(other) > len(plan) - i:
+                    self._written_out[place] = plan[i:]
+                q, top, _ = place
+                if not self._records:
+                    other = self._plans.get((q, top, False))
+                    if other is None or len(other) > len(plan) - i:
+                        self._plans[q, top, False] = plan[i:]
+            return plan
+
+    def plan_any(self, state: int, stack: int, used: bool) -> Plan:
+        """A plan on which at most one recorded call returns (none if one has: ``used``), whatever such calls have read."""
+        key = (state, stack, used)
+        with self._lock:
+            if key in self._plans:
+                return self._plans[key]
+            found: Plan = None
+            if not self._is_small:
+                ending = self.shortest.ending(state, stack, used)
+                ids = None if ending is NO_ENDING else fewest_tokens(self.trie, ending.text, self.excluded)
+                found = None if ids is None else tuple(ids)
+            if found is None and not self._records:
+                found = self._by_tokens(state, stack)
+            if len(self._plans) >= _MAX_PLANS:
+                self._plans.clear()
+            self._plans[key] = found
+            return found
+
+    @property
+    def _records(self) -> bool:
+        return isinstance(self.machine, LazyRSM) and self.machine.has_recorded_frames
+
+    def _after(self, here: _Place, token: int) -> _Place | None:
+        """Where a token leads; None if it is not allowed."""
+        state, stack, recording = here
+        begin, end = int(self._offsets[token]), int(self._offsets[token + 1])
+        state, stack, recording, n = advance(self.machine, self.stacks, state, stack, self._data, begin, end, recording)
+        return (state, stack, recording) if n == end else None
+
+    def _follow(self, here: _Place, plan: tuple[int, ...]) -> list[_Place] | None:
+        """All places on a plan; None if it does not lead to the end from here."""
+        places = [here]
+        for token in plan:
+            after = self._after(places[-1], token)
+            if after is None:
+                return None
+            places.append(after)
+        return places if self.shortest.may_end(places[-1][0], places[-1][1]) else None
+
+    def _by_tokens(self, state: int, stack: int) -> Plan:
+        """The fewest tokens, searched token by token; for machines without recorded calls. None if there are none, or after
+        MAX_WALKS configurations."""
+        before: dict[tuple[int, int], tuple[tuple[int, int], int] | None] = {(state, stack): None}
+        queue = deque([(state, stack)])
+        n_walks = 0
+        while queue:
+            here = queue.popleft()
+            if self.shortest.may_end(*here):
+                plan: list[int] = []
+                step = before[here]
+                while step is not None:
+                    plan.append(step[1])
+                    step = before[step[0]]
+                return tuple(reversed(plan))
+            if here not in self._edges:
+                n_walks += 1
+                if n_walks > MAX_WALKS:
+                    return None
+                self._edges[here] = self._edges_from(*here)
+            for q, top, token in self._edges[here]:
+                if (q, top) not in before:
+                    before[q, top] = here, token
+                    queue.append((q, top))
+        return None
+
+    def _edges_from(self, state: int, stack: int) -> list[tuple[int, int, int]]:
+        """Where tokens lead, and one token for each: (state, stack, token)."""
+        ends, group = token_ends(self.machine, self.stacks, self.trie, state, stack)
+        usable = np.flatnonzero(self._usable & (group >= 0))
+        groups, first = np.unique(group[usable], return_index=True)
+        tokens = self.trie.token_ids[usable[first]].tolist()
+        return [(*ends[i, :2].tolist(), token) for i, token in zip(groups.tolist(), tokens, strict=True)]
+
+    def _write_out(self, here: _Place) -> Plan:
+        """A plan that depends on what recorded calls have read, and write; for machines of schemas."""
+        from fsmc.compiler.schema.machine import SchemaMachine
+        from fsmc.compiler.schema.sampling import InstanceSampler
+        from fsmc.compiler.schema.walk import Walk
+
+        state, stack, (text, starts) = here
+        if not isinstance(self.machine, LazyRSM) or not isinstance(self.machine.builder, SchemaMachine):
+            return None
+        walk = Walk(bytearray(text), state, list(self.stacks.frames(stack)), list(starts))
+        InstanceSampler(self.machine.builder, seed=0).close(walk, 0)
+        ids = fewest_tokens(self.trie, bytes(walk.text[len(text) :]), self.excluded)
+        return None if ids is None else tuple(ids)
+
+    # ── masks ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def tokens_within(self, here: _Place, plan: tuple[int, ...], n_left: int) -> npt.NDArray[np.int32]:
+        """The ids of tokens after which ``n_left`` more complete the text; the first of ``plan`` is one. int32, in no order."""
+        state, stack, _ = here
+        ends, group = token_ends(self.machine, self.stacks, self.trie, state, stack)
+        fits = np.zeros(len(ends) + 1, np.bool_)  # the last: that of tokens which are not allowed
+        tried: list[int] = []
+        for i, (q, top, used) in enumerate(ends.tolist()):
+            try:
+                fits[i] = self._fits(q, top, bool(used), n_left)
+            except LimitExceeded:
+                continue  # nobody knows how to finish after these tokens
+            if not fits[i] and self._records and self.plan_any(q, top, bool(used)) is None:
+                ranks = np.flatnonzero((group == i) & self._usable)[:MAX_HARD_TOKENS]
+                tried += self.trie.token_ids[ranks].tolist()
+        ids = self.trie.token_ids[fits[group] & self._usable]
+        more = [token for token in tried if self._fits_after(here, token, n_left)]
+        return np.concatenate((ids, np.array([*more, *plan[:1]], np.int32)))
+
+    def _fits(self, state: int, stack: int, used: bool, n_left: int) -> bool:
+        if self._has_bytes and self.shortest.ending(state, stack, used).cost <= n_left:
+            return True
+        plan = self.plan_any(state, stack, used)
+        return plan is not None and len(plan) <= n_left
+
+    def _fits_after(self, here: _Place, token: int, n_left: int) -> bool:
+        after = self._after(here, token)
+        try:
+            plan = None if after is None else self.plan(after)
+        except LimitExceeded:
+            return False
+        return plan is not None and len(plan) <= n_left
+
+
+def _steps_of(machine: RecursiveMachine) -> Steps | None:
+    if isinstance(machine, LazyRSM):
+        from fsmc.compiler.schema.machine import SchemaMachine
+        from fsmc.compiler.schema.short_steps import short_steps
+
+        if isinstance(machine.builder, SchemaMachine):
+            return short_steps(machine.builder)
+    return None
+
+
+_budgets: weakref.WeakKeyDictionary[CompiledGrammar, dict[frozenset[int], TokenBudget]] = weakref.WeakKeyDictionary()
+_budgets_lock = threading.Lock()
+
+
+def budget_of(grammar: CompiledGrammar, stacks: ReturnStacks, stop_ids: frozenset[int]) -> TokenBudget:
+    """The budget of a grammar whose texts end with these tokens. stacks: the pool of its matchers."""
+    excluded = frozenset(token for token in stop_ids if grammar.vocab.token(token))
+    with _budgets_lock:
+        known = _budgets.setdefault(grammar, {})
+        budget = known.get(excluded)
+        if budget is None or (budget.stacks is not stacks and not grammar.machine.is_regular):
+            ids = np.array(sorted(excluded), np.int32)
+            budget = known[excluded] = TokenBudget(grammar.machine, stacks, grammar.vocab, grammar.trie, ids)
+        return budget
+
+
+def keep_within(matcher: GrammarMatcher, row: npt.NDArray[np.int32], max_tokens: int) -> None:
+    """Clear the bits of ``row``, a mask row of the matcher, of the tokens that do not leave enough of ``max_tokens``.
+
+    Raises BudgetExceeded where so many are not known to be enough, before anything is written.
+    """
+    plan = matcher.plan_to_complete(max_tokens)
+    n_end = 1 if matcher.stop_token_ids else 0
+    ids = matcher.budget.tokens_within(matcher.place, plan, max_tokens - 1 - n_end)
+    words = np.zeros_like(row)
+    np.bitwise_or.at(words.view(np.uint32), ids >> 5, np.uint32(1) << (ids & 31).astype(np.uint32))
+    for token in matcher.stop_token_ids:
+        words.view(np.uint32)[token >> 5] |= np.uint32(1 << (token & 31))
+    row &= words
