@@ -168,7 +168,7 @@ _KEYWORDS: tuple[tuple[str, int, int, Keyword], ...] = (  # names, first and las
     ("$dynamicRef", 2020, 2020, Keyword(_STRING.holds, "a string", DYNAMIC, True)),
     ("$recursiveRef", 2019, 2019, Keyword(lambda v: v == "#", "the string '#'", DYNAMIC, True)),
     ("type", 4, 2020, Keyword(_is_type, f"the name of a type, or an array of them ({', '.join(sorted(TYPE_NAMES))})", part=_is_type)),
-    ("enum", 4, 2020, Keyword(lambda v: isinstance(v, list) and is_json(v), f"an array of {_VALUES}", part=is_scalar)),
+    ("enum", 4, 2020, Keyword(lambda v: isinstance(v, list) and (_are_texts(v) or is_json(v)), f"an array of {_VALUES}", part=is_scalar)),
     ("const", 6, 2020, Keyword(is_json, f"one of the {_VALUES}", part=is_scalar)),
     ("allOf anyOf oneOf", 4, 2020, _in_place(_LIST)),
     ("not", 4, 2020, _in_place(_ONE)),

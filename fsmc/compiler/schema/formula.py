@@ -40,7 +40,7 @@ class Formulas:
         self._n_made = 0
         self._nodes: list[tuple[int, Any]] = [(CONSTANT, False), (CONSTANT, True)]
         self._ids: dict[tuple[int, Any], int] = {node: i for i, node in enumerate(self._nodes)}
-        self.of_name: dict[str, int] = {}  # see `conditions.one_of_names`
+        self.of_name: dict[str, int] = {}  # see `conditions.this_name`
         self._negation: dict[int, int] = {FALSE: TRUE, TRUE: FALSE}
         self._atoms: dict[int, frozenset[int]] = {FALSE: frozenset(), TRUE: frozenset()}
         self._enumerations: dict[int, tuple[type[Any], frozenset[Any], bool]] = {}  # literal → class, values, sign
@@ -66,10 +66,13 @@ class Formulas:
 
     def atom(self, payload: Hashable) -> int:
         """The formula of one condition."""
-        formula = self._intern((ATOM, payload))
-        if isinstance(payload, Enumeration):
-            self._enumerations[formula] = type(payload), payload.values, True
-        return formula
+        node = ATOM, payload
+        known = self._ids.get(node)
+        if known is None:
+            known = self._intern(node)
+            if isinstance(payload, Enumeration):
+                self._enumerations[known] = type(payload), payload.values, True
+        return known
 
     def negate(self, formula: int) -> int:
         """Not; pushed inwards through AND and OR."""
@@ -259,27 +262,24 @@ class Formulas:
 
     def _nary(self, kind: int, formulas: Iterable[int], unit: int, zero: int) -> int:
         self._tick()
-        parts: set[int] = set()
+        parts = set(formulas)
+        if zero in parts:
+            return zero
+        parts.discard(unit)
         nodes = self._nodes
-        for formula in formulas:
-            if formula == zero:
-                return zero
-            if formula != unit:
-                if nodes[formula][0] == kind:
-                    parts.update(nodes[formula][1])
-                else:
-                    parts.add(formula)
-        if not parts:
-            return unit
+        nested = [formula for formula in parts if nodes[formula][0] == kind]
+        if nested:
+            if len(parts) == 1:
+                return nested[0]
+            parts.difference_update(nested)
+            parts.update(*[nodes[formula][1] for formula in nested])
         if len(parts) > 1 and not self._enumerations.keys().isdisjoint(parts):
             if not self._merge_enumerations(kind, parts):
                 return zero
-        if len(parts) == 1:
-            return next(iter(parts))
-        negation = self._negation
-        for part in parts:
-            if negation.get(part) in parts:
-                return zero
+        if len(parts) < 2:
+            return next(iter(parts), unit)
+        if not parts.isdisjoint(map(self._negation.get, parts)):
+            return zero
         return self._intern((kind, tuple(sorted(parts))))
 
     def _merge_enumerations(self, kind: int, parts: set[int]) -> bool:

@@ -93,6 +93,16 @@ class Keywords:
         known = self._plain(value)
         return self._atom(self.document.child(node, *path), value) if known is None else known
 
+    def below_each(self, node: int, keyword: str, schemas: dict[str, Any]) -> list[tuple[str, int]]:
+        """(name, `schema`) of each of the subschemas that stand below a keyword, by name."""
+        plain, found = self._plain, []
+        for name, value in schemas.items():
+            known = plain(value)
+            if known is None:
+                known = self._atom(self.document.child(node, keyword, name), value)
+            found.append((name, known))
+        return found
+
     def _atom(self, node: int, value: dict[str, Any]) -> int:
         """The formula of a subschema that is not `_plain`; from then on those that ask for the same type are."""
         known = self.formulas.atom(Schema(node))

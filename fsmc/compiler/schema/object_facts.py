@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from fsmc.compiler.schema.atoms import All, MinProps
 from fsmc.compiler.schema.bits import bits
 from fsmc.compiler.schema.cofactors import Cofactors
-from fsmc.compiler.schema.conditions import every_member, one_of_names
+from fsmc.compiler.schema.conditions import every_member, this_name
 from fsmc.compiler.schema.cubes import Case, Cube
 from fsmc.compiler.schema.domains import Domain
 from fsmc.compiler.schema.formula import AND, FALSE, TRUE, Formulas
@@ -155,7 +155,7 @@ class ObjectFacts(ValueFacts):
 
     def _by_tag(self, formula: int, mask: int, tags: dict[int, tuple[int, Domain]]) -> list[Case]:
         table, shape = self.table, self.shape
-        key = one_of_names(table, [shape.keys.names[mask.bit_length() - 1]])
+        key = this_name(table, shape.keys.names[mask.bit_length() - 1])
         absent = every_member(table, key, FALSE)
         cofactors = Cofactors(table, formula, frozenset(tags))
         found: list[Case] = []

@@ -209,7 +209,12 @@ class ObjectShape(Shape):
         known = self._normal.get(key)
         if known is None:
             if self.table.kind(formula) == AND:  # most parts have been met before
-                known = self.table.conj(self.normal(part, place) for part in self.table.arguments(formula))
+                parts = []
+                for part in self.table.arguments(formula):
+                    parts.append(self.normal(part, place))
+                    if parts[-1] == FALSE:
+                        break
+                known = self.table.conj(parts)
             else:
                 available = self.available(place)
                 known = self.table.substitute(formula, lambda atom: self._settled(atom, available, place))
