@@ -165,12 +165,14 @@ class Checker:
             if met > self._max_nodes:
                 raise LimitExceeded("max_nodes", self._max_nodes, met, "the schema has too many subschemas")
 
-    def targets_in_place(self) -> list[Place]:
-        """Those of the `targets` that apply something to the same value: a reference can only come back through one of them."""
-        return [p for p in self.targets if isinstance(p[0], dict) and not p[0].keys().isdisjoint(_APPLYING[p[1].draft])]
-
 
 _APPLYING = {draft: frozenset(name for name, _ in names) for draft, names in IN_PLACE.items()}
+
+
+def applies_in_place(place: Place) -> bool:
+    """Whether a subschema applies another one to the same value."""
+    value, context, _ = place
+    return isinstance(value, dict) and not value.keys().isdisjoint(_APPLYING[context.draft])
 
 
 def _is_plain(schema: Any) -> bool:

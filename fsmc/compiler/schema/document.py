@@ -12,7 +12,7 @@ from typing import Any
 import referencing
 
 from fsmc.compiler.errors import SchemaError
-from fsmc.compiler.schema.checker import Checker, DynamicReference
+from fsmc.compiler.schema.checker import Checker, DynamicReference, applies_in_place
 from fsmc.compiler.schema.checks import DRAFTS, DYNAMIC, IN_PLACE, KEYWORDS, NAMED, REFERENCE, SCHEMA, SCHEMAS
 from fsmc.compiler.schema.references import References
 from fsmc.compiler.schema.resources import Context, Trail, declares_draft, pointer_text
@@ -188,19 +188,22 @@ class SchemaDocument:
         reached = {self._enter(*place) for place, name, value in self._checker.noted if wanted(name, value)}
         if not reached:
             return
-        entered = [(self._enter(*place), place[2]) for place in self._checker.checked]
         outer: dict[int, list[int]] = {}
-        for node, _ in entered:
-            for inner in self.in_place(node):
-                outer.setdefault(inner, []).append(node)
+        for place in self._checker.checked:
+            if applies_in_place(place):
+                node = self._enter(*place)
+                for inner in self.in_place(node):
+                    outer.setdefault(inner, []).append(node)
         waiting = list(reached)
         while waiting:
             new = set(outer.get(waiting.pop(), ())) - reached
             reached |= new
             waiting += new
-        for node, trail in entered:
-            if node in reached:
+        values = {id(self._values[node]) for node in reached}
+        for place in self._checker.checked:
+            if id(place[0]) in values and (node := self._enter(*place)) in reached:
                 reached.discard(node)
+                trail = place[2]
                 keyword = KEYWORDS[self.draft(node)].get(trail[1]) if isinstance(trail, tuple) else None
                 if node == self.root or (keyword is not None and keyword.below and not keyword.in_place):
                     yield node
@@ -212,9 +215,8 @@ class SchemaDocument:
     def _check_cycles(self) -> None:
         """Raise if a reference leads back to itself with nothing in between, so that it says nothing."""
         finished: set[int] = set()
-        for place in self._checker.targets_in_place():
-            start = self._enter(*place)
-            if start in finished:
+        for place in self._checker.targets:
+            if not applies_in_place(place) or (start := self._enter(*place)) in finished:
                 continue
             open_ = {start: iter(self.in_place(start))}
             while open_:

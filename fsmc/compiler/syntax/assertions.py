@@ -69,13 +69,13 @@ def search(body: Expr) -> Expr:
     True
     """
     parts = body.parts if type(body) is Concat else (body,)
-    starts = bool(parts) and type(parts[0]) is TextStart
-    ends = bool(parts) and type(parts[-1]) is TextEnd
-    inner = concat(parts[starts : len(parts) - ends])
+    at_start = bool(parts) and type(parts[0]) is TextStart
+    at_end = bool(parts) and type(parts[-1]) is TextEnd
+    inner = concat(parts[at_start : len(parts) - at_end])
     if not _asserts(inner):  # as most patterns: anchors stand at the ends, if anywhere
-        if not (starts or ends) and _may_be_empty(inner):
+        if not (at_start or at_end) and _may_be_empty(inner):
             return ANY_TEXT
-        return concat([EPSILON if starts else ANY_TEXT, inner, EPSILON if ends else ANY_TEXT])
+        return concat([EPSILON if at_start else ANY_TEXT, inner, EPSILON if at_end else ANY_TEXT])
     settler = _Settler()
     branches = []
     for rest, before in zip(_split(body, TextStart, first=True), (BOUNDARY, UNKNOWN), strict=True):
