@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from fsmc.compiler.errors import VocabularyError as VocabularyError
     from fsmc.compiler.grammar import CompiledGrammar as CompiledGrammar
     from fsmc.compiler.pipeline import GrammarCompiler as GrammarCompiler
+    from fsmc.compiler.tags.tool_calls import tool_call_tag as tool_call_tag
     from fsmc.compiler.tokens.masks import TokenIndex as TokenIndex
     from fsmc.compiler.tokens.trie import TokenTrie as TokenTrie
     from fsmc.compiler.tokens.vocabulary import Vocabulary as Vocabulary
@@ -51,7 +52,13 @@ if TYPE_CHECKING:
     from fsmc.runtime.drafts import fill_draft_bitmask_batch as fill_draft_bitmask_batch
     from fsmc.runtime.drafts import fill_draft_bitmasks as fill_draft_bitmasks
     from fsmc.runtime.generation import generate as generate
+    from fsmc.runtime.grammar_queue import GrammarQueue as GrammarQueue
+    from fsmc.runtime.grammar_workers import InvalidGrammar as InvalidGrammar
+    from fsmc.runtime.manager import GrammarManager as GrammarManager
+    from fsmc.runtime.manager import GrammarStats as GrammarStats
+    from fsmc.runtime.manager import PendingGrammar as PendingGrammar
     from fsmc.runtime.matcher import GrammarMatcher as GrammarMatcher
+    from fsmc.runtime.ranks import RankAgreement as RankAgreement
     from fsmc.runtime.reasoning import ReasoningGate as ReasoningGate
 
 __version__ = "0.1.0"
@@ -76,6 +83,7 @@ _HOME = {
     ),
     "fsmc.compiler.grammar": ("CompiledGrammar",),
     "fsmc.compiler.pipeline": ("GrammarCompiler",),
+    "fsmc.compiler.tags.tool_calls": ("tool_call_tag",),
     "fsmc.compiler.tokens.masks": ("TokenIndex",),
     "fsmc.compiler.tokens.trie": ("TokenTrie",),
     "fsmc.compiler.tokens.vocabulary": ("Vocabulary",),
@@ -87,7 +95,11 @@ _HOME = {
     "fsmc.runtime.constraint": ("Constraint",),
     "fsmc.runtime.drafts": ("RowLayout", "fill_draft_bitmask_batch", "fill_draft_bitmasks"),
     "fsmc.runtime.generation": ("generate",),
+    "fsmc.runtime.grammar_queue": ("GrammarQueue",),
+    "fsmc.runtime.grammar_workers": ("InvalidGrammar",),
+    "fsmc.runtime.manager": ("GrammarManager", "GrammarStats", "PendingGrammar"),
     "fsmc.runtime.matcher": ("GrammarMatcher",),
+    "fsmc.runtime.ranks": ("RankAgreement",),
     "fsmc.runtime.reasoning": ("ReasoningGate",),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}

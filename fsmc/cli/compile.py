@@ -20,6 +20,7 @@ from fsmc.cli.machine import (
     Language,
     MaxSeconds,
     MaxStates,
+    RequestSource,
     SchemaSource,
     Source,
 )
@@ -99,7 +100,7 @@ def compile_command(
 
 
 def _compile(
-    source: Source | SchemaSource | ChoiceSource,
+    source: Source | SchemaSource | ChoiceSource | RequestSource,
     read_vocabulary: Callable[[], Vocabulary],
     limits: dict[str, Any],
     use_cache: bool,

@@ -53,7 +53,10 @@ def inspect_command(
         if as_json:
             print_json(document)
         else:
-            print_table(str(pattern or language.file or language.schema or document["source"]), as_rows(document))
+            print_table(
+                str(pattern or language.file or language.schema or language.tag or language.constraint or "choice"),
+                as_rows(document),
+            )
 
 
 def of_machine(machine: RSM) -> dict[str, Any]:

@@ -52,6 +52,16 @@ class Language:
         list[str] | None,
         typer.Option("--choice", help="A text, one of which is meant, in place of a pattern; repeatable."),
     ] = None
+    tag: Annotated[
+        Path | None, typer.Option("--tag", help="A file with a structural tag (JSON), in place of a pattern.")
+    ] = None
+    constraint: Annotated[
+        Path | None,
+        typer.Option(
+            "--constraint",
+            help="A file with what a request asks for (JSON): a response_format, structured_outputs, or SGLang's parameters.",
+        ),
+    ] = None
     flavor: Annotated[
         Flavor,
         typer.Option(
@@ -106,17 +116,26 @@ class Language:
     @property
     def has_own_source(self) -> bool:
         """Whether an option says what is meant, so that there is no pattern among the arguments."""
-        return self.file is not None or self.schema is not None or bool(self.choice)
+        return bool(self._own_sources())
+
+    def _own_sources(self) -> list[str]:
+        """The options given that say what is meant."""
+        return [
+            name for name in ("file", "schema", "choice", "tag", "constraint") if getattr(self, name) not in (None, [])
+        ]
 
     def source(
         self, pattern: str | None, whitespace: Whitespace = "flexible"
-    ) -> Source | SchemaSource | ChoiceSource | IndexSource:
+    ) -> Source | SchemaSource | ChoiceSource | RequestSource | IndexSource:
         """What the first argument and the options name, exactly one thing; else UsageError.
 
         whitespace: of schemas, unless the options say another.
         """
-        if sum((pattern is not None, self.file is not None, self.schema is not None, bool(self.choice))) > 1:
-            raise UsageError("give a pattern, --file, --schema or --choice, and only one of them")
+        if len(self._own_sources()) + (pattern is not None) > 1:
+            raise UsageError("give a pattern, --file, --schema, --choice, --tag or --constraint, and only one of them")
+        if self.tag is not None or self.constraint is not None:
+            self._refuse(_PATTERN, "go with a pattern")
+            return RequestSource.read(self, self.whitespace or whitespace)
         if self.choice:
             self._refuse(_PATTERN, "go with a pattern, not with --choice")
             self._refuse(_SCHEMA, "go with --schema")
@@ -129,6 +148,15 @@ class Language:
             return IndexSource(Path(pattern))
         letters = {letter: getattr(self, letter) for letter in "ismxa"}
         return Source.read(pattern, self.file, self.flavor, letters)
+
+    def layout(self, whitespace: Whitespace) -> dict[str, Any]:
+        """The options of `GrammarCompiler` that say how JSON is laid out."""
+        return {
+            "whitespace": whitespace,
+            "max_whitespace": self.max_whitespace,
+            "indent": self.indent,
+            "property_order": self.property_order,
+        }
 
     def _refuse(self, panel: str, why: str) -> None:
         """Raise for an option of a panel that was given (or has another value than when it is not)."""
@@ -207,28 +235,8 @@ class SchemaSource:
     @classmethod
     def read(cls, path: Path, language: Language, whitespace: Whitespace) -> SchemaSource:
         """From a file, or standard input for '-'."""
-        if str(path) == "-" and sys.stdin is None:
-            raise UsageError("standard input is closed: there is no schema on it")
-        if str(path) == "-":
-            data = sys.stdin.buffer.read(MAX_SCHEMA_BYTES + 1)
-        else:
-            with path.open("rb") as file:
-                data = file.read(MAX_SCHEMA_BYTES + 1)
-        if len(data) > MAX_SCHEMA_BYTES:
-            raise UsageError(f"{path}: more than {MAX_SCHEMA_BYTES >> 20} MiB, which no JSON Schema should need")
-        try:
-            text = data.decode("utf-8-sig")
-        except UnicodeDecodeError as error:
-            raise UsageError(
-                f"{path}: not UTF-8 text (byte {data[error.start]:#04x} at {error.start}): a schema is JSON, in UTF-8"
-            ) from error
-        options = {
-            "whitespace": whitespace,
-            "max_whitespace": language.max_whitespace,
-            "indent": language.indent,
-            "property_order": language.property_order,
-        }
-        return cls(text, options, language.draft, language.unique_items)
+        text = read_text(path, "schema")
+        return cls(text, language.layout(whitespace), language.draft, language.unique_items)
 
     def recipe(self) -> SchemaRecipe:
         """All that its machine is made from."""
@@ -276,6 +284,35 @@ class ChoiceSource:
 
 
 @dataclass(frozen=True, slots=True)
+class RequestSource:
+    """A structural tag, or what a request asks for; as JSON text."""
+
+    text: str
+    options: dict[str, Any]
+
+    @classmethod
+    def read(cls, language: Language, whitespace: Whitespace) -> RequestSource:
+        """From the file that one of the two options names."""
+        path = language.tag or language.constraint
+        assert path is not None
+        return cls(read_text(path, "constraint"), language.layout(whitespace))
+
+    def machine(self) -> RSM | LazyRSM:
+        """Its machine. Without a vocabulary no special tokens are known: their names are read as text."""
+        from fsmc.compiler.tokens.vocabulary import Vocabulary
+
+        return self.compile(Vocabulary.from_tokens([b""]), cache=False).machine
+
+    def compile(self, vocabulary: Vocabulary, cache: bool = True, **limits: Any) -> CompiledGrammar:
+        """Its grammar for a vocabulary."""
+        from fsmc.compiler.pipeline import GrammarCompiler
+        from fsmc.compiler.schema.source import parse_json
+
+        compiler = GrammarCompiler(vocabulary, cache_dir="user" if cache else None, **self.options, **limits)
+        return compiler.compile_constraint(parse_json(self.text))
+
+
+@dataclass(frozen=True, slots=True)
 class IndexSource:
     """An index file."""
 
@@ -292,6 +329,25 @@ class IndexSource:
         from fsmc.compiler.grammar import CompiledGrammar
 
         return CompiledGrammar.load(self.path, vocabulary)
+
+
+def read_text(path: Path, what: str) -> str:
+    """The text of a JSON file, or of standard input for '-'."""
+    if str(path) == "-" and sys.stdin is None:
+        raise UsageError(f"standard input is closed: there is no {what} on it")
+    if str(path) == "-":
+        data = sys.stdin.buffer.read(MAX_SCHEMA_BYTES + 1)
+    else:
+        with path.open("rb") as file:
+            data = file.read(MAX_SCHEMA_BYTES + 1)
+    if len(data) > MAX_SCHEMA_BYTES:
+        raise UsageError(f"{path}: more than {MAX_SCHEMA_BYTES >> 20} MiB, which no {what} should need")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UsageError(
+            f"{path}: not UTF-8 text (byte {data[error.start]:#04x} at {error.start}): it has to be JSON, in UTF-8"
+        ) from error
 
 
 def read_bytes(text: str | None, file: Path | None) -> bytes:

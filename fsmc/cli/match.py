@@ -26,7 +26,7 @@ def match_command(
         list[str] | None,
         typer.Argument(
             metavar="PATTERN|INDEX.fsmc [TEXT]",
-            help="With --file, --schema or --choice only the text. '-' is standard input.",
+            help="With --file, --schema, --choice, --tag or --constraint only the text. '-' is standard input.",
         ),
     ] = None,
     text_file: Annotated[Path | None, typer.Option(help="Read the text from this file, byte for byte.")] = None,
@@ -47,7 +47,7 @@ def match_command(
     data = read_bytes(given[0] if given else None, text_file)
     verdict = explain(machine, data)
     document = as_document(verdict, data)
-    if isinstance(machine, LazyRSM) and not verdict.matches:
+    if isinstance(machine, LazyRSM) and getattr(machine.builder, "is_json", False) and not verdict.matches:
         document |= of_json(machine, verdict, data)
     if as_json:
         print_json(document)

@@ -22,12 +22,16 @@ from fsmc.jumpforward.jump_map import JumpForwardMap
 
 if TYPE_CHECKING:
     from fsmc.compiler.schema.recipe import SchemaRecipe
+    from fsmc.compiler.tags.recipe import TagRecipe
 
 FILE_KIND = "fsmc-grammar"
 FORMAT = 1
 """Of the arrays in an index file and of what the stages make of a pattern: a change of either raises it."""
 
 MAX_INDEX_BYTES = 1 << 30
+
+_STATE_BYTES = 500
+"""Of the key of a state that is made as it is walked, and what the builder knows of it."""
 
 Progress = Callable[[int, int], None]
 """Called with (states done, states in all) while a whole index is built."""
@@ -73,7 +77,7 @@ class CompiledGrammar:
         stats: CompileStats,
         index: TokenIndex | None = None,
         on_index: Callable[[CompiledGrammar], None] | None = None,
-        recipe: SchemaRecipe | None = None,
+        recipe: SchemaRecipe | TagRecipe | None = None,
     ) -> None:
         self.machine, self.vocab = machine, vocab
         self.kind, self.stats = kind, stats
@@ -115,6 +119,18 @@ class CompiledGrammar:
         if self._lazy is None:
             self._lazy = LazyMasks(self.machine, self.trie)
         return self._lazy
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory, about: of the machine, which may grow with the texts, of its return stacks, and of its masks."""
+        machine = self.machine
+        if isinstance(machine, LazyRSM):
+            n = machine.nbytes + _STATE_BYTES * machine.n_states
+        else:
+            n = sum(array.nbytes for array in machine.tables[:6])
+        if self._index is not None:
+            n += sum(array.nbytes for array in self._index.arrays().values())
+        return n + (self._lazy.nbytes + self._lazy.stacks.nodes.nbytes if self._lazy is not None else 0)
 
     @property
     def jump_map(self) -> JumpForwardMap:
@@ -196,12 +212,16 @@ class CompiledGrammar:
             "vocab_size": str(self.vocab.size),
             "stats": json.dumps(asdict(self.stats)),
         }
+        if self.vocab.markers:
+            metadata["markers"] = " ".join(map(str, self.vocab.markers))
         return arrays, metadata
 
     @classmethod
     def _from_parts(
         cls, arrays: dict[str, npt.NDArray[Any]], metadata: dict[str, str], vocab: Vocabulary, where: str
     ) -> CompiledGrammar:
+        if "markers" in metadata:
+            vocab = vocab.with_markers(int(i) for i in metadata["markers"].split() if int(i) in vocab.special_token_ids)
         if metadata.get("vocabulary") != vocab.fingerprint:
             raise IndexFileError(
                 f"{where}: made for another vocabulary (fingerprint {metadata.get('vocabulary', '')[:12]}…, "
@@ -224,18 +244,23 @@ def read_parts(path: str | os.PathLike[str]) -> tuple[RSM | LazyRSM, TokenIndex 
 
 def _unpack(
     arrays: dict[str, npt.NDArray[Any]], metadata: dict[str, str], where: str
-) -> tuple[RSM | LazyRSM, TokenIndex | None, CompileStats, SchemaRecipe | None]:
+) -> tuple[RSM | LazyRSM, TokenIndex | None, CompileStats, SchemaRecipe | TagRecipe | None]:
     """What a file's arrays and metadata describe; IndexFileError if they do not fit together."""
     if metadata.get("format") != str(FORMAT):
         raise IndexFileError(f"{where}: format {metadata.get('format')}, this fsmc reads {FORMAT}: compile it again")
     try:
-        recipe: SchemaRecipe | None = None
+        recipe: SchemaRecipe | TagRecipe | None = None
         machine: RSM | LazyRSM
         if metadata["grammar_kind"] == "json_schema":
             from fsmc.compiler.schema import recipe as schema_recipe
 
             recipe = schema_recipe.SchemaRecipe.from_arrays(arrays, metadata)
             machine = recipe.build().handed_over()
+        elif metadata["grammar_kind"] == "structural_tag":
+            from fsmc.compiler.tags import recipe as tag_recipe
+
+            recipe = tag_recipe.TagRecipe.from_arrays(arrays, metadata)
+            machine = recipe.build()
         else:
             machine = unpack({k[8:]: a for k, a in arrays.items() if k.startswith("machine.")})
         parts = {k[6:]: a for k, a in arrays.items() if k.startswith("index.")}

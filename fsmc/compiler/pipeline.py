@@ -5,6 +5,7 @@ pattern ──parse_regex──► Expr ──thompson──► NFA ──determ
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 import logging
@@ -29,6 +30,7 @@ from fsmc.compiler.automata.subsets import Limits
 from fsmc.compiler.automata.words import words_dfa
 from fsmc.compiler.errors import EmptyLanguageError, IndexFileError
 from fsmc.compiler.grammar import FILE_KIND, FORMAT, CompiledGrammar, CompileStats
+from fsmc.compiler.inputs import read_constraint
 from fsmc.compiler.syntax.choice import choice_texts
 from fsmc.compiler.syntax.regex import parse_regex
 from fsmc.compiler.tokens.store import GrammarCache, from_bytes, to_bytes
@@ -95,6 +97,12 @@ class GrammarCompiler:
             self._growing["max_states"] = max_states
         directory = grammar_cache_dir() if cache_dir == "user" else cache_dir
         self.cache = GrammarCache(directory) if directory is not None else None
+
+    def bound(self, max_seconds: float) -> None:
+        """Give each machine, and each step of one that grows, no more than so many seconds from here on; no disk cache."""
+        self.max_seconds = min(self.max_seconds, max_seconds)
+        self._growing = {**self._growing, "max_seconds": self.max_seconds}
+        self.cache = None
 
     def compile_regex(
         self, pattern: str, *, flavor: Literal["python", "ecma"] = "python", flags: int = 0
@@ -205,6 +213,59 @@ class GrammarCompiler:
         machine = _timed(seconds, "machine", recipe.build, **self._growing).handed_over()
         stats = CompileStats(0, 0, machine.n_states, 0, seconds)
         return CompiledGrammar(machine, self.vocab, kind="json_schema", source="", stats=stats, recipe=recipe)
+
+    def compile_structural_tag(self, tag: Any) -> CompiledGrammar:
+        """Compile a structural tag: free text in which triggers open constrained parts (see docs/structure.md).
+
+        tag: a dict, JSON text or an object with ``model_dump``, in either form: ``{"type": "structural_tag", "format": {...}}``,
+        or ``{"structures": [...], "triggers": [...]}``. Special tokens that it names in its texts are allowed there, as
+        tokens; the grammar's ``vocab`` says which (`Vocabulary.with_markers`). Raises ConstraintError with the place in the tag, and
+        what patterns and schemas raise.
+
+        >>> import fsmc
+        >>> vocab = fsmc.Vocabulary.from_tokens([b"<f>", b"1", b"</f>", b"hi", b""], eos_token_ids=[4])
+        >>> tag = {"type": "tag", "begin": "<f>", "content": {"type": "json_schema", "json_schema": {}}, "end": "</f>"}
+        >>> tag = {"type": "triggered_tags", "triggers": ["<f>"], "tags": [tag]}
+        >>> matcher = fsmc.GrammarMatcher(fsmc.GrammarCompiler(vocab, cache_dir=None).compile_structural_tag(tag))
+        >>> [matcher.accept_token(token) for token in (3, 0, 3, 1, 2, 3, 4)]
+        [True, True, False, True, True, True, True]
+        """
+        from fsmc.compiler.tags.recipe import TagRecipe
+
+        seconds: dict[str, float] = {}
+        special = self.vocab.special_texts, self.vocab.special_token_ids
+        recipe = _timed(seconds, "tag", TagRecipe.of, tag, self._text_options, *special)
+        limits = {"max_states": self.max_states, "max_bytes": self.max_bytes, "max_seconds": self.max_seconds}
+        machine = _timed(seconds, "machine", recipe.build, regex_limits=limits, **self._growing)
+        vocab = self.vocab.with_markers(recipe.marker_ids)
+        stats = CompileStats(0, 0, machine.n_states, 0, seconds)
+        return CompiledGrammar(machine, vocab, kind="structural_tag", source="", stats=stats, recipe=recipe)
+
+    def compile_constraint(self, request: Any) -> CompiledGrammar:
+        """Compile what a request asks for: OpenAI's ``response_format``, vLLM's ``structured_outputs``, SGLang's parameters.
+
+        request: such a dict as it is (or the object that an engine makes of it), by itself or as the member of that name in
+        a larger dict; also a JSON Schema, a type for pydantic, or a list of choices. Exactly one constraint must be set. What it says of
+        white space holds for this grammar, all else as this compiler has it. Raises ConstraintError with the place, and what the
+        method for its kind raises.
+
+        >>> import fsmc
+        >>> vocab = fsmc.Vocabulary.from_tokens([b"yes", b"no", b""], eos_token_ids=[2])
+        >>> compiler = fsmc.GrammarCompiler(vocab, cache_dir=None)
+        >>> compiler.compile_constraint({"structured_outputs": {"choice": ["yes", "no"]}}).kind
+        'choice'
+        >>> compiler.compile_constraint({"type": "json_schema", "json_schema": {"name": "x", "schema": {"const": 1}}}).kind
+        'json_schema'
+        """
+        constraint = read_constraint(request)
+        compiler = self
+        if constraint.layout:
+            compiler = copy.copy(self)
+            compiler._layout = {**self._layout, "indent": None, **constraint.layout}
+            compiler.__dict__.pop("_text_options", None)
+        syntax = [constraint.syntax] if constraint.kind == "grammar" else []
+        grammar: CompiledGrammar = getattr(compiler, f"compile_{constraint.kind}")(constraint.value, *syntax)
+        return grammar
 
     @cached_property
     def _text_options(self) -> TextOptions:

@@ -18,7 +18,7 @@ from fsmc.compiler.automata.rsm import CALL, EXIT, RSM
 from fsmc.compiler.automata.tables import RECORDED
 from fsmc.compiler.errors import MachineError
 from fsmc.compiler.tokens.stacks import EMPTY_STACK, ReturnStacks
-from fsmc.compiler.tokens.walk import FREE, MAX_JUMP_BYTES, Jump, jump_on_stack
+from fsmc.compiler.tokens.walk import FREE, MAX_JUMP_BYTES, N_TEXT_BYTES, Jump, jump_on_stack
 from fsmc.jit import kernel
 
 ASK_STACK = -2
@@ -69,14 +69,15 @@ class JumpForwardMap:
         self.inside_character: npt.NDArray[np.bool_] = np.empty(n_states, np.bool_)
         if isinstance(machine, RSM):
             class_byte = np.zeros(machine.n_classes, np.int32)
-            class_byte[machine.byte_class] = np.arange(256)
+            text_class = machine.byte_class[:N_TEXT_BYTES]
+            class_byte[text_class] = np.arange(N_TEXT_BYTES)
             others = np.zeros(machine.n_classes, np.bool_)  # classes with a byte that does not continue a character
             others[machine.byte_class[:0x80]] = others[machine.byte_class[0xC0:]] = True
             _find_forced(
                 machine.delta,
                 machine.actions,
                 machine.final_outcome,
-                np.bincount(machine.byte_class, minlength=machine.n_classes).astype(np.int32),
+                np.bincount(text_class, minlength=machine.n_classes).astype(np.int32),
                 class_byte,
                 others,
                 self.next_byte,

@@ -62,7 +62,8 @@ class Retokenizer:
     """Appends forced text to tokens, for one tokenizer. Calling it gives a `Retokenized`.
 
     encode: text to ids, without special tokens around it. control_ids: ids that must not come out of text, besides the
-    vocabulary's special ones: tokens added to a tokenizer that steer the model (``<tool_call>``).
+    vocabulary's special ones: tokens added to a tokenizer that steer the model (``<tool_call>``). Those that the constraint
+    names are meant: the vocabulary's markers may come out.
 
     Guaranteed of the new ids, whatever the tokenizer does:
 
@@ -79,17 +80,18 @@ class Retokenizer:
     def __init__(self, encode: Encode, vocab: Vocabulary, control_ids: Iterable[int] = ()) -> None:
         self.vocab = vocab
         self._encode = encode
-        self._forbidden = frozenset(vocab.special_token_ids) | frozenset(control_ids)
+        self._forbidden = (frozenset(vocab.special_token_ids) | frozenset(control_ids)) - frozenset(vocab.markers)
         self._writes_space_first = self._bytes_of(encode("a")) == b" a"
 
     @classmethod
-    def for_tokenizer(cls, tokenizer: Any, vocab: Vocabulary) -> Retokenizer:
+    def for_tokenizer(cls, tokenizer: Any, vocab: Vocabulary, named: str = "") -> Retokenizer:
         """For a tokenizer of transformers or tokenizers, a tiktoken.Encoding, or anything with ``encode(text)``.
 
-        Tokens that were added to the tokenizer are control ids, except runs of white space: some vocabularies keep
-        their indentation there.
+        Tokens that were added to the tokenizer are control ids, except runs of white space (some vocabularies keep
+        their indentation there), and those that stand in ``named``: what a structural tag names may come out.
         """
-        added = (i for i in _added_ids(tokenizer) if i < vocab.size and vocab.token(i).strip())
+        texts = {i: vocab.token(i).strip() for i in _added_ids(tokenizer) if i < vocab.size}
+        added = (i for i, text in texts.items() if text and text not in named.encode("utf-8", "replace"))
         return cls(text_encoder(tokenizer), vocab, added)
 
     def __call__(self, ids: Sequence[int], forced: str | bytes) -> Retokenized:
@@ -136,7 +138,7 @@ class Retokenizer:
         Never before a token without bytes, which would be lost.
         """
         start, first = len(ids), forced[:1]
-        while start and (token := self.vocab.token(ids[start - 1])):
+        while start and (token := self.vocab.text(ids[start - 1])):
             if len(ids) - start >= LOOK_BACK and not _continues_character(first):
                 break
             start, first = start - 1, token
@@ -201,7 +203,7 @@ class Retokenizer:
 
     def _bytes_of(self, ids: Sequence[int]) -> bytes:
         """The bytes of ids; none for an id that the vocabulary does not have (a tokenizer may know more)."""
-        return b"".join(self.vocab.token(i) if 0 <= i < self.vocab.size else b"" for i in ids)
+        return b"".join(self.vocab.text(i) if 0 <= i < self.vocab.size else b"" for i in ids)
 
 
 def text_encoder(tokenizer: Any) -> Encode:

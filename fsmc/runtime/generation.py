@@ -110,7 +110,8 @@ def generate(
     if grammar is None:
         decoding = _Decoding(*session, sampler, stream)
     else:
-        retokenizer = Retokenizer.for_tokenizer(tokenizer, vocab)
+        named = grammar.source if grammar.kind == "structural_tag" else ""
+        retokenizer = Retokenizer.for_tokenizer(tokenizer, vocab, named)
         decoding = _ConstrainedDecoding(*session, sampler, stream, grammar, jump, retokenizer)
     return decoding.run()
 
@@ -178,7 +179,7 @@ class _Decoding:
                 self.jumped_tokens += 1
             else:
                 self.sampled_tokens += 1
-            self.stopped = self.stream.add(self.vocab.token(token), forced=token == drafted)
+            self.stopped = self.stream.add(self.vocab.text(token), forced=token == drafted)
             if self.stopped or token != drafted:
                 return
 
@@ -256,7 +257,7 @@ class _ConstrainedDecoding(_Decoding):
             if len(new.ids) > self.max_new_tokens:  # no room: old tokens stay, as the text that is out must not shrink
                 added = self.retokenizer.tokenize(forced)[: self.max_new_tokens - len(self.ids)]
                 new = Retokenized(self.ids + added, len(self.ids))
-                forced = b"".join(map(self.vocab.token, added))
+                forced = b"".join(map(self.vocab.text, added))
             n_open = self._bytes_left_open(new.ids[-1], forced)
             self._accept(forced[: len(forced) - n_open])
             ids = new.ids
@@ -276,7 +277,7 @@ class _ConstrainedDecoding(_Decoding):
         Behind ``name: `` a model would rather write `` Ann`` in one token than a lone space and ``Ann``. Only white space
         is worth it: other tokens are as likely to be cut where the forced text ends, and one left open costs a pass.
         """
-        token = self.vocab.token(last_token)
+        token = self.vocab.text(last_token)
         is_text = 0 < len(token) <= len(forced) and token[0] & 0xC0 != 0x80
         return len(token) if is_text and forced.decode(errors="replace")[-1].isspace() else 0
 

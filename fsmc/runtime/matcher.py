@@ -72,6 +72,7 @@ class GrammarMatcher:
         self._data, self._size = vocab.token_bytes, vocab.size
         self._offsets = memoryview(vocab.token_offsets)  # type: ignore[arg-type]  # its items are Python's integers at once
         self._stop_ids, self._stop_bits, self._stop_texts = StopTokens.of(vocab, stop_token_ids)
+        self._markers = frozenset(vocab.markers)
         self._max_rollback = max_rollback_tokens
         self._budget: TokenBudget | None = None
         self._mask: Any = None
@@ -114,11 +115,17 @@ class GrammarMatcher:
         """Take one token. False, and nothing changes, if it is not allowed: also for ids outside the vocabulary.
 
         A stop token is allowed where the text may end, and terminates the matcher. After that only stop tokens are
-        allowed; taking one again changes nothing, not even the history.
+        allowed; taking one again changes nothing, not even the history. One that the constraint names (``<|call|>``, say) is
+        part of the text where that has it, and terminates the matcher if the text may end after it.
         """
         token_id = operator.index(token_id)
         if token_id in self._stop_ids:
             if self._terminated:
+                return True
+            if token_id in self._markers and self._accept(
+                self._data, self._offsets[token_id], self._offsets[token_id + 1]
+            ):
+                self._terminated = self.is_completed()
                 return True
             if not self.is_completed():
                 return False

@@ -14,7 +14,7 @@ from fsmc.compiler.tokens.vocabulary import Vocabulary
 
 class StopTokens(NamedTuple):
     """ids: those tokens. bits: of each, the word of a mask row and its bit there. texts: of each that has bytes, which are never
-    text then, the word and all other bits."""
+    text then, the word and all other bits; markers are letters, and stand where their letter may."""
 
     ids: frozenset[int]
     bits: tuple[tuple[int, np.int32], ...]
@@ -37,7 +37,7 @@ class StopTokens(NamedTuple):
             if not 0 <= token_id < vocab.size:
                 raise ValueError(f"stop token id {token_id} is outside the vocabulary of {vocab.size} ids")
         bit_of = {t: (t // 32, np.uint32(1 << t % 32).astype(np.int32)) for t in sorted(chosen)}
-        texts = tuple((word, ~bit) for t, (word, bit) in bit_of.items() if vocab.token(t))
+        texts = tuple((word, ~bit) for t, (word, bit) in bit_of.items() if vocab.token(t) and t not in vocab.markers)
         return cls(chosen, tuple(bit_of.values()), texts)
 
 

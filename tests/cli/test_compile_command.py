@@ -196,3 +196,25 @@ def test_choices(fsmc_command, tokenizer_file, tmp_path) -> None:
     assert set(fsmc_command("sample", *chosen, "-n", "20").out.split()) == {"yes", "no."}
     assert fsmc_command("match", "-i", *chosen, "no.").code == 2
     assert "only one of them" in fsmc_command("inspect", *chosen, "--schema", path).err
+
+
+def test_structural_tags_and_requests(fsmc_command, tokenizer_file, tmp_path) -> None:
+    content = {"type": "json_schema", "json_schema": {"enum": [1, 2]}}
+    tag = {
+        "type": "triggered_tags",
+        "triggers": ["<a"],
+        "tags": [{"type": "tag", "begin": "<a>", "content": content, "end": ";"}],
+    }
+    (tmp_path / "tag.json").write_text(json.dumps(tag))
+    (tmp_path / "request.json").write_text(json.dumps({"response_format": {"type": "json_object"}}))
+    path = tmp_path / "tag.fsmc"
+    assert fsmc_command("compile", "--tag", tmp_path / "tag.json", "-t", tokenizer_file, "-o", path).code == 0
+    for source in ([path], ["--tag", tmp_path / "tag.json"], ["--constraint", tmp_path / "tag.json"]):
+        assert fsmc_command("match", *source, "x<a>2;").code == 0
+        outcome = fsmc_command("match", *source, "x<a>3;")
+        assert outcome.code == 1 and "at byte 4" in outcome.out and "expected [12]" in outcome.out
+        assert fsmc_command("inspect", *source, "--json").document["subschemas"] > 0
+    assert fsmc_command("match", "--constraint", tmp_path / "request.json", "{}").code == 0
+    assert fsmc_command("match", "--constraint", tmp_path / "request.json", "[]").code == 1
+    (tmp_path / "tag.json").write_text('{"type": "tag"}')
+    assert "format.begin: is missing" in fsmc_command("match", "--tag", tmp_path / "tag.json", "x").err

@@ -96,6 +96,9 @@ class SchemaMachine:
     True
     """
 
+    is_json = True
+    """Whether the texts are JSON as a whole."""
+
     def __init__(
         self,
         document: SchemaDocument,
@@ -127,16 +130,20 @@ class SchemaMachine:
         self._scalars = common.blocks.fork(weakref.proxy(rsm), self.table, self._outcomes)
         self._maps: dict[bytes, int] = {}
 
+        self._space = common.space
+        rsm.start = self._begin(document)
+        refuse_early(self)
+
+    def _begin(self, document: SchemaDocument) -> int:
+        """The state before the text."""
         root = self.keywords.schema(document.root)
         if not self.emptiness.satisfiable(root):
             why = contradiction(self.emptiness, document.root)
             raise EmptyLanguageError(f"the schema allows no value at all: {why}")
-        self._space = common.space
-        rsm.start = self.gap(Root(root), inside=False)
-        refuse_early(self)
+        return self.gap(Root(root), inside=False)
 
     def __del__(self) -> None:
-        for shape in self._shapes.values():
+        for shape in self.__dict__.get("_shapes", {}).values():  # none if it could not be made at all
             if isinstance(shape, ObjectShape):
                 shape.states.clear()  # which hold the shape
 

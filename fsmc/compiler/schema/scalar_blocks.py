@@ -62,6 +62,7 @@ class ScalarBlocks:
 
     def __init__(self, rsm: LazyRSM, table: Formulas, outcomes: Outcomes) -> None:
         self.rsm, self.table, self.outcomes = rsm, table, outcomes
+        self._number_ends = _NUMBER_ENDS
         self._values: dict[tuple[str, int, tuple[int, ...]], dict[int, int]] = {}
         self._common: dict[tuple[str, Hashable], dict[int, int]] = {}
         self._free_keys: int | None = None
@@ -77,6 +78,13 @@ class ScalarBlocks:
         twin = ScalarBlocks(rsm, table, outcomes)
         twin._common, twin._free_keys = self._common.copy(), self._free_keys
         return twin
+
+    def end_numbers_at(self, more: bytes) -> None:
+        """Let numbers be followed by these bytes too, and not only by what may stand behind them in JSON."""
+        ends = bytes(sorted({*self._number_ends, *more}))
+        if len(ends) > len(self._number_ends):
+            self._number_ends = ends
+            self._common = {name: known for name, known in self._common.items() if name[0] != NUMBER}
 
     def value(self, type_: str, must: int, watches: tuple[int, ...]) -> dict[int, int]:
         """First byte → state after it, of the values of a scalar type of which ``must`` holds; exits with the outcome."""
@@ -104,7 +112,13 @@ class ScalarBlocks:
         literal = self.table.literal(must)
         payload = self.table.payload(literal[0]) if literal and literal[1] else None
         common = must == TRUE or isinstance(payload, (Integer, Format))
-        return (type_, payload) if common and not watches else None
+        if not common or watches:
+            return None
+        return (
+            (type_, payload)
+            if type_ != NUMBER or self._number_ends == _NUMBER_ENDS
+            else (type_, (payload, self._number_ends))
+        )
 
     def key(self, keys: KeySpace, allowed: int, seen: frozenset[str]) -> int:
         """The state after a key's opening quote; exits with the class of the key. See `KeyTrie.root`."""
@@ -257,11 +271,11 @@ class ScalarBlocks:
 
     def _number(self, dfa: OutcomeDFA, name: Hashable) -> dict[int, int]:
         """Add a machine over a number's text, which ends only where something else begins, or the whole text ends."""
-        byte_class, delta = _own_class(dfa, _NUMBER_ENDS)
+        byte_class, delta = _own_class(dfa, self._number_ends)
         outcomes = np.array([self.outcomes.number(v) for v in dfa.vectors], np.int32)
         codes = np.array([self.rsm.exit_redo(int(o)) for o in outcomes], np.int32)
         ends = dfa.outcome >= 0
-        for byte in _NUMBER_ENDS:
+        for byte in self._number_ends:
             delta[ends, byte_class[byte]] = codes[dfa.outcome[ends]]
         final = np.full(len(delta), -1, np.int32)
         final[ends] = outcomes[dfa.outcome[ends]]

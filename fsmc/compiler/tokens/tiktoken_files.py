@@ -10,8 +10,13 @@ from typing import Any
 from fsmc.compiler.errors import VocabularyError
 from fsmc.compiler.tokens.token_table import TokenTable, checked_id
 
-_TEKKEN_EOS = {"</s>": 2}
-"""The end of text in tekken files that list no special tokens (before version 8): ids are fixed by convention."""
+_TEKKEN_NAMES = [
+    *("<unk>", "<s>", "</s>", "[INST]", "[/INST]", "[AVAILABLE_TOOLS]"),
+    *("[/AVAILABLE_TOOLS]", "[TOOL_RESULTS]", "[/TOOL_RESULTS]", "[TOOL_CALLS]", "[IMG]", "<pad>"),
+    *("[IMG_BREAK]", "[IMG_END]", "[PREFIX]", "[MIDDLE]", "[SUFFIX]", "[SYSTEM_PROMPT]"),
+    *("[/SYSTEM_PROMPT]", "[TOOL_CONTENT]"),
+]  # fmt: skip
+"""By id, in tekken files that list no special tokens (before version 8): these are fixed by convention."""
 
 
 def read_tiktoken(raw: bytes, where: str) -> TokenTable:
@@ -42,6 +47,8 @@ def read_tiktoken_encoding(encoding: Any, where: str) -> TokenTable:
         table.tokens[encoding.encode_single_token(token)] = token
     table.names = {name: encoding.encode_single_token(name) for name in encoding.special_tokens_set}
     table.special = set(table.names.values())
+    for name, token_id in table.names.items():
+        table.tokens[token_id] = name.encode()
     if encoding.n_vocab and "<|endoftext|>" in table.names:
         table.eos = {table.names["<|endoftext|>"]}
     return table
@@ -66,7 +73,9 @@ def read_tekken(document: Any, where: str) -> TokenTable:
         size = checked_id(config["default_vocab_size"], where)
         table = TokenTable([b""] * size, set(range(n_special)))
         listed = document.get("special_tokens")
-        names = _TEKKEN_EOS if listed is None else {t["token_str"]: checked_id(t["rank"], where) for t in listed}
+        names = {name: i for i, name in enumerate(_TEKKEN_NAMES) if i < n_special}
+        if listed is not None:
+            names = {t["token_str"]: checked_id(t["rank"], where) for t in listed}
         missing = set(range(n_special, size))
         for entry in document["vocab"]:
             token_id = checked_id(entry["rank"], where) + n_special
@@ -77,6 +86,9 @@ def read_tekken(document: Any, where: str) -> TokenTable:
         raise VocabularyError(f"{where}: damaged or of an unknown layout ({type(error).__name__}: {error})") from None
     if missing:
         raise VocabularyError(f"{where}: {len(missing)} of {size} ids have no token, the first is {min(missing)}")
+    for name, token_id in names.items():
+        if token_id < n_special:
+            table.tokens[token_id] = name.encode()
     table.names = names
     table.eos = {token_id for name, token_id in names.items() if name == "</s>"}
     return table
@@ -88,4 +100,5 @@ def add_special_tokens(table: TokenTable, special_tokens: Mapping[str, int], whe
         if checked_id(token_id, f"{where}, special token {name!r}") >= len(table.tokens):
             table.set_token(token_id, b"")
         table.special.add(token_id)
+        table.tokens[token_id] = name.encode()
     table.names = {**table.names, **special_tokens}

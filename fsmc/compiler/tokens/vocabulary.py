@@ -7,7 +7,7 @@ import itertools
 import operator
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -18,6 +18,8 @@ from fsmc.compiler.errors import VocabularyError
 from fsmc.compiler.tokens.loaders import read_path, read_tokenizer
 from fsmc.compiler.tokens.token_table import MAX_VOCABULARY_SIZE, TokenTable
 
+_MAX_MARKED = 16
+
 
 @dataclass(frozen=True, eq=False)
 class Vocabulary:
@@ -27,6 +29,8 @@ class Vocabulary:
     token_offsets: int64[size + 1]; token i is ``token_bytes[token_offsets[i]:token_offsets[i + 1]]``.
     eos_token_ids: the ids that end a text, ascending. special_token_ids: every id that steers the model instead of
     being text, ascending; it contains the EOS ids.
+    special_texts: id → the name of a special token, as it is written in texts ("<|call|>"), where that is known.
+    markers: special ids that a constraint names (see `with_markers`), ascending.
 
     Several ids may have the same bytes. ``size`` may exceed the tokenizer's own size: models pad their logits.
 
@@ -39,6 +43,8 @@ class Vocabulary:
     token_offsets: npt.NDArray[np.int64]
     eos_token_ids: tuple[int, ...]
     special_token_ids: tuple[int, ...]
+    special_texts: Mapping[int, bytes] = field(default_factory=dict, repr=False)
+    markers: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         data, offsets = self.token_bytes, self.token_offsets
@@ -50,7 +56,7 @@ class Vocabulary:
             raise VocabularyError(f"token_offsets must rise from 0 to the {data.size} bytes of token_bytes")
         eos = _checked_ids(self.eos_token_ids, self.size, "EOS")
         special = tuple(sorted({*_checked_ids(self.special_token_ids, self.size, "special"), *eos}))
-        rows = np.asarray(special, dtype=np.int64)
+        rows = np.asarray([i for i in special if i not in self.markers], dtype=np.int64)
         if (offsets[rows + 1] != offsets[rows]).any():
             raise VocabularyError("special tokens are never text, so they must have no bytes (from_tokens drops them)")
         object.__setattr__(self, "token_bytes", _frozen(data))
@@ -87,13 +93,14 @@ class Vocabulary:
         if not all(isinstance(t, (bytes, bytearray, memoryview)) for t in texts):
             wrong = next(i for i, t in enumerate(texts) if not isinstance(t, (bytes, bytearray, memoryview)))
             raise TypeError(f"token {wrong} must be bytes, str or None, not {type(tokens[wrong]).__name__}")
+        names = {}
         for token_id in (*eos, *special):
-            if token_id < len(texts):
-                texts[token_id] = b""
+            if token_id < len(texts) and texts[token_id]:
+                names[token_id], texts[token_id] = bytes(texts[token_id]), b""
         offsets = np.zeros(size + 1, dtype=np.int64)
         np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)), out=offsets[1 : len(texts) + 1])
         offsets[len(texts) + 1 :] = offsets[len(texts)]
-        return cls(np.frombuffer(b"".join(texts), dtype=np.uint8), offsets, eos, special)
+        return cls(np.frombuffer(b"".join(texts), dtype=np.uint8), offsets, eos, special, names)
 
     @classmethod
     def from_file(
@@ -162,6 +169,55 @@ class Vocabulary:
         data, bounds = self.token_bytes.tobytes(), self.token_offsets.tolist()
         return tuple(data[begin:end] for begin, end in itertools.pairwise(bounds))
 
+    def text(self, token_id: int) -> bytes:
+        """What a token looks like in the text: its bytes, or of a marker its name. Errors as `token`.
+
+        >>> vocab = Vocabulary.from_tokens(["a", "<call>"], special_token_ids=[1])
+        >>> vocab.text(1), vocab.with_markers([1]).text(1)
+        (b'', b'<call>')
+        """
+        return self.special_texts.get(token_id, b"") if token_id in self.markers else self.token(token_id)
+
+    def with_markers(self, ids: Iterable[int]) -> Vocabulary:
+        """The vocabulary of a constraint that names these special tokens: each is a letter of its own, bytes that no text has.
+
+        The k-th of them, in ascending order, has the bytes FF k; so it can stand only where the constraint's machine has
+        that letter, never in a text. Tokens with an FF among their own bytes, which no text has either, lose theirs. Raises VocabularyError for an id that is no special one, and for more than 128.
+
+        >>> vocab = Vocabulary.from_tokens(["a", "<call>", "</s>"], special_token_ids=[1], eos_token_ids=[2])
+        >>> vocab.with_markers([1]).token(1), vocab.with_markers([]) is vocab
+        (b'\\xff\\x00', True)
+        """
+        chosen = _checked_ids(ids, self.size, "marker")
+        if not chosen or chosen == self.markers:
+            return self
+        plain = [token_id for token_id in chosen if token_id not in self.special_token_ids]
+        if plain or len(chosen) > 128:
+            what = (
+                f"token {plain[0]} is text, not a special token" if plain else f"{len(chosen)} markers, of at most 128"
+            )
+            raise VocabularyError(what)
+        known = self._marked.get(chosen)
+        if known is None:
+            tokens = list(self.tokens)
+            if 0xFF in self.token_bytes:
+                tokens = [b"" if b"\xff" in token else token for token in tokens]
+            for k, token_id in enumerate(chosen):
+                tokens[token_id] = bytes((0xFF, k))
+            offsets = np.zeros(self.size + 1, dtype=np.int64)
+            np.cumsum(np.fromiter(map(len, tokens), np.int64, self.size), out=offsets[1:])
+            data = np.frombuffer(b"".join(tokens), dtype=np.uint8)
+            known = Vocabulary(data, offsets, self.eos_token_ids, self.special_token_ids, self.special_texts, chosen)
+            if len(self._marked) >= _MAX_MARKED:
+                self._marked.pop(next(iter(self._marked)))
+            self._marked[chosen] = known
+        return known
+
+    @cached_property
+    def _marked(self) -> dict[tuple[int, ...], Vocabulary]:
+        """Those of `with_markers`: with each come a token trie and masks, which grammars share."""
+        return {}
+
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256, in hex, of everything that masks depend on: bytes, offsets, special and EOS ids.
@@ -175,6 +231,8 @@ class Vocabulary:
             digest.update(len(numbers).to_bytes(8, "little"))  # or [a][b c] and [a b][c] would be one fingerprint
             digest.update(np.asarray(numbers, dtype="<i8").tobytes())
         digest.update(self.token_bytes.tobytes())
+        if self.markers:
+            digest.update(np.asarray(self.markers, dtype="<i8").tobytes())
         return digest.hexdigest()
 
     def __repr__(self) -> str:

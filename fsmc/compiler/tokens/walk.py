@@ -28,6 +28,10 @@ NOTHING: Recording = (b"", ())
 
 MAX_JUMP_BYTES = 1 << 24
 
+N_TEXT_BYTES = 0xF5
+"""Bytes from here on are in no UTF-8 text. A machine may have them as letters that stand beside a text which means the same
+(see `Vocabulary.with_markers`): what is forced is that text."""
+
 FREE = -1
 """Where no byte is forced."""
 
@@ -207,7 +211,7 @@ def _jump(
             return MISSING, state, stack, n, n_whole, end, end_stack, -1, state
         start, base, outcome = states[state, 0], states[state, 1], states[state, 2]
         n_live, n_sure, outside = 0, 0, outcome >= 0
-        for byte in range(256):
+        for byte in range(N_TEXT_BYTES):
             code = edges[start + class_maps[base + byte]]
             if code != 0:
                 n_live += 1
@@ -221,7 +225,7 @@ def _jump(
         if n_sure > 1 or n_live == 0 or (state < len(next_byte) and next_byte[state] == FREE):
             return DONE, state, stack, n, n_whole, end, end_stack, 0, 0
         n_live, forced, q, top, pushed, ended = 0, 0, state, stack, np.int64(-1), False
-        for byte in range(256):
+        for byte in range(N_TEXT_BYTES):
             if edges[start + class_maps[base + byte]] == 0:
                 continue
             status, to, below, frame, number, over = ENDED, state, stack, np.int64(-1), 0, False

@@ -1,0 +1,281 @@
+"""What requests ask for, in the words of the engines: OpenAI's ``response_format``, vLLM's ``structured_outputs``, SGLang's
+sampling parameters. Exactly one constraint comes out, with what the request says about its layout.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from fsmc.compiler.errors import ConstraintError
+
+Kind = Literal["json_schema", "regex", "choice", "grammar", "structural_tag"]
+
+_SGLANG = ("json_schema", "regex", "ebnf", "structural_tag")
+_VLLM = ("json", "regex", "choice", "grammar", "json_object", "structural_tag")
+_VLLM_OPTIONS = ("disable_any_whitespace", "disable_additional_properties", "disable_fallback", "whitespace_pattern")
+_RESPONSE_FORMATS = ("text", "json_object", "json_schema", "structural_tag", "grammar", "regex")
+_WRAPPERS = ("response_format", "structured_outputs", "sampling_params")
+_JSON_TYPES = ("object", "array", "string", "number", "integer", "boolean", "null")
+_SCHEMA_KEYWORDS = (
+    "$schema",
+    "$ref",
+    "$defs",
+    "properties",
+    "anyOf",
+    "oneOf",
+    "allOf",
+    "enum",
+    "const",
+    "required",
+    "items",
+)
+
+_ANY_WHITESPACE = (r"[ \n\t]*", r"[\n\t ]*", r"[ \t\n\r]*", r"[\n\r\t ]*", r"\s*", r"[\s]*")
+"""White-space patterns that mean what flexible layout does."""
+
+_ANY_JSON = "$$ANY$$"
+"""SGLang's schema of any JSON text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """kind and value: what to compile, and by which method of `GrammarCompiler`. layout: options that differ from the
+    compiler's own. syntax: of a grammar, if it was said."""
+
+    kind: Kind
+    value: Any
+    layout: Mapping[str, Any] = field(default_factory=dict)
+    syntax: str | None = None
+
+
+def read_constraint(request: Any) -> Constraint:
+    """The constraint that a request's dict (or the object that an engine makes of it) asks for.
+
+    Understood: a ``response_format``, a ``structured_outputs`` or SGLang's parameters, by themselves or as the member of that
+    name in a larger dict; a JSON Schema or a type for pydantic; a list of choices. Raises ConstraintError with the place,
+    also for none or several constraints at once.
+
+    >>> read_constraint({"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "null"}}}).value
+    {'type': 'null'}
+    >>> read_constraint({"structured_outputs": {"choice": ["a", "b"]}})
+    Constraint(kind='choice', value=['a', 'b'], layout={}, syntax=None)
+    >>> read_constraint({"regex": "a+", "ebnf": "root ::= 'a'"})
+    Traceback (most recent call last):
+    ...
+    fsmc.compiler.errors.ConstraintError: only one of json_schema, regex, ebnf, structural_tag can be set, not regex and ebnf
+    """
+    if isinstance(request, type):
+        return Constraint("json_schema", request)
+    request = _as_dict(request)
+    if isinstance(request, (list, tuple)):
+        return Constraint("choice", list(request))
+    if not isinstance(request, dict):
+        raise ConstraintError(f"a constraint is a dict, not a {type(request).__name__}")
+    wrapped = [name for name in _WRAPPERS if request.get(name) is not None]
+    if len(wrapped) > 1:
+        raise ConstraintError(f"only one of {', '.join(_WRAPPERS)} can be set, not {' and '.join(wrapped)}")
+    if wrapped:
+        inner = _as_dict(request[wrapped[0]])
+        if not isinstance(inner, dict):
+            raise ConstraintError(f"must be an object, not a {type(inner).__name__}", wrapped[0])
+        readers = {"response_format": _response_format, "structured_outputs": _structured_outputs}
+        return readers.get(wrapped[0], _sampling_params)(inner, wrapped[0])
+    if _is_response_format(request):
+        return _response_format(request, "response_format")
+    said = {name for name, given in request.items() if given is not None}
+    vllm = said & ({*_VLLM, *_VLLM_OPTIONS} - set(_SGLANG))  # what only vLLM says
+    if vllm:
+        sglang = said & (set(_SGLANG) - set(_VLLM))
+        if sglang:
+            raise ConstraintError(f"{min(vllm)} is vLLM's and {min(sglang)} is SGLang's: only one can be set")
+        return _structured_outputs(request, "structured_outputs")
+    if any(name in request for name in _SGLANG):
+        return _sampling_params(request, "")
+    if any(name in request for name in ("type", *_SCHEMA_KEYWORDS)) or not request:
+        return Constraint("json_schema", request)
+    return _sampling_params(request, "")
+
+
+def _is_response_format(request: dict[str, Any]) -> bool:
+    type_ = request.get("type")
+    if "format" in request and type_ == "structural_tag":
+        return True
+    if "structures" in request and "triggers" in request:
+        return True
+    return isinstance(type_, str) and type_ not in _JSON_TYPES
+
+
+# ── OpenAI ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _response_format(value: dict[str, Any], place: str) -> Constraint:
+    type_ = value.get("type", "structural_tag" if "structures" in value else None)
+    if type_ == "text":
+        return Constraint("structural_tag", {"type": "any_text"})
+    if type_ == "json_object":
+        return Constraint("json_schema", {"type": "object"})
+    if type_ == "json_schema":
+        where = f"{place}.json_schema"
+        described = value.get("json_schema", value if "schema" in value else None)
+        if not isinstance(described, dict):
+            raise ConstraintError('is missing: {"name": ..., "schema": {...}}', where)
+        schema = described.get("schema", described.get("schema_"))
+        if schema is None:
+            raise ConstraintError("is missing", f"{where}.schema")
+        return Constraint("json_schema", schema)
+    if type_ == "regex":
+        return Constraint("regex", _text(value, "regex" if "regex" in value else "pattern", place))
+    if type_ == "grammar":
+        described = value.get("grammar", value)
+        if isinstance(described, dict) and "definition" in described:
+            syntax = described.get("syntax")
+            text = _text(described, "definition", f"{place}.grammar")
+            return Constraint("regex", text) if syntax == "regex" else Constraint("grammar", text, syntax=syntax)
+        return Constraint("grammar", _text(value, "grammar", place))
+    if type_ == "structural_tag" or isinstance(type_, str):
+        is_format = type_ != "structural_tag"
+        if is_format and not _is_tag_format(value):
+            raise ConstraintError(f"{type_!r} is none of {', '.join(_RESPONSE_FORMATS)}", f"{place}.type")
+        return Constraint("structural_tag", value)
+    raise ConstraintError(f"must be one of {', '.join(_RESPONSE_FORMATS)}", f"{place}.type")
+
+
+def _is_tag_format(value: dict[str, Any]) -> bool:
+    """Whether this is a format of structural tags by itself."""
+    return value["type"] in (
+        "const_string",
+        "any_text",
+        "sequence",
+        "or",
+        "tag",
+        "triggered_tags",
+        "tags_with_separator",
+    )
+
+
+# ── vLLM ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _structured_outputs(value: dict[str, Any], place: str) -> Constraint:
+    unknown = [name for name in value if name not in (*_VLLM, *_VLLM_OPTIONS) and not name.startswith("_")]
+    if unknown:
+        raise ConstraintError(
+            f"is not known here (known: {', '.join((*_VLLM, *_VLLM_OPTIONS))})", f"{place}.{unknown[0]}"
+        )
+    name = _only_one(value, _VLLM, place)
+    given = value[name]
+    layout = _layout(value, place)
+    for option in ("disable_any_whitespace", "disable_additional_properties"):
+        if value.get(option) and name not in ("json", "json_object"):
+            raise ConstraintError(f"goes with json and json_object, not with {name}", f"{place}.{option}")
+    if name in ("json", "json_object"):
+        schema = given if name == "json" else {"type": "object"}
+        if name == "json_object" and given is not True:
+            raise ConstraintError("must be true, or left out", f"{place}.json_object")
+        if value.get("disable_additional_properties"):
+            schema = _closed(_schema(schema, f"{place}.json"))
+        return Constraint("json_schema", schema, layout)
+    if name == "structural_tag":
+        return Constraint("structural_tag", given)
+    if name == "choice":
+        return Constraint("choice", given)
+    text = _text(value, name, place)
+    return Constraint("regex" if name == "regex" else "grammar", text)
+
+
+def _layout(value: dict[str, Any], place: str) -> dict[str, Any]:
+    pattern = value.get("whitespace_pattern")
+    if value.get("disable_any_whitespace"):
+        return {"whitespace": "json"}
+    if pattern is None:
+        return {}
+    if pattern == "":
+        return {"whitespace": "compact"}
+    if pattern in _ANY_WHITESPACE:
+        return {"whitespace": "flexible"}
+    raise ConstraintError(
+        f"{pattern!r} is not supported: '' (none), {_ANY_WHITESPACE[0]!r}, or disable_any_whitespace",
+        f"{place}.whitespace_pattern",
+    )
+
+
+def _closed(schema: Any) -> Any:
+    """The schema with ``additionalProperties: false`` in each object that lists properties and says nothing of others."""
+    if isinstance(schema, list):
+        return [_closed(inner) for inner in schema]
+    if not isinstance(schema, dict):
+        return schema
+    closed = {
+        key: {name: _closed(inner) for name, inner in value.items()}
+        if key in ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
+        and isinstance(value, dict)
+        else value
+        if key in ("enum", "const", "default", "examples")
+        else _closed(value)
+        for key, value in schema.items()
+    }
+    if ("properties" in schema or "patternProperties" in schema) and "additionalProperties" not in schema:
+        closed["additionalProperties"] = False
+    return closed
+
+
+# ── SGLang ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _sampling_params(value: dict[str, Any], place: str) -> Constraint:
+    """Other parameters (temperature and so on) may stand beside the constraint."""
+    name = _only_one(value, _SGLANG, place)
+    given = value[name]
+    if name == "json_schema":
+        return Constraint("json_schema", {} if given == _ANY_JSON else given)
+    if name == "structural_tag":
+        return Constraint("structural_tag", given)
+    return Constraint(
+        "regex" if name == "regex" else "grammar", _text(value, name, place), syntax="ebnf" if name == "ebnf" else None
+    )
+
+
+# ── what all share ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _only_one(value: dict[str, Any], names: tuple[str, ...], place: str) -> str:
+    given = [name for name in names if value.get(name) is not None]
+    if len(given) > 1:
+        raise ConstraintError(f"only one of {', '.join(names)} can be set, not {' and '.join(given)}", place)
+    if not given:
+        raise ConstraintError(f"one of {', '.join(names)} must be set, and none is", place)
+    return given[0]
+
+
+def _text(value: dict[str, Any], name: str, place: str) -> str:
+    where = f"{place}.{name}".lstrip(".")
+    found = value.get(name)
+    if not isinstance(found, str):
+        raise ConstraintError(f"must be a text, not a {type(found).__name__}", where)
+    if not found.strip() and name != "regex":
+        raise ConstraintError("is empty", where)
+    return found
+
+
+def _schema(schema: Any, place: str) -> Any:
+    """A schema as a dict."""
+    if isinstance(schema, str):
+        try:
+            return json.loads(schema)
+        except (ValueError, RecursionError) as error:
+            raise ConstraintError(f"is not JSON: {error}", place) from error
+    return schema.model_json_schema() if hasattr(schema, "model_json_schema") else schema
+
+
+def _as_dict(value: Any) -> Any:
+    """Objects that engines make of such dicts, as dicts again."""
+    dump = getattr(value, "model_dump", None)
+    if callable(dump):
+        return dump(by_alias=True, exclude_none=True)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+    return value

@@ -1,0 +1,246 @@
+"""The machine of a structural tag: the DFA of all that is regular in it, with JSON Schemas called from its states.
+
+A text is in a *place*: a set of states of that DFA. Nearly always it is one state. Where two schemas may begin with the
+same byte, the component that reads the value watches which of them hold, and then the text is in the states after these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import referencing.jsonschema
+
+from fsmc.compiler.automata.byte_groups import loop_groups
+from fsmc.compiler.automata.tables import FOREVER
+from fsmc.compiler.errors import ConstraintError, EmptyLanguageError, LimitExceeded, SchemaError
+from fsmc.compiler.schema.atoms import ARRAY, NUMBER, OBJECT, STRING
+from fsmc.compiler.schema.contradiction import contradiction
+from fsmc.compiler.schema.document import SchemaDocument
+from fsmc.compiler.schema.machine import SchemaMachine, TextOptions
+from fsmc.compiler.schema.outcomes import Truth
+from fsmc.compiler.schema.positions import Edges, Position, Return
+from fsmc.compiler.schema.references import SPECIFICATIONS
+from fsmc.compiler.schema.resources import declared_draft
+from fsmc.compiler.schema.source import parse_json
+from fsmc.compiler.tags.free_text import CALL
+from fsmc.compiler.tags.language import TagLanguage, calls_in
+from fsmc.compiler.tags.tree import Schema
+
+MAX_PLACES = 10_000
+
+_NUMBER_BYTES = b"0123456789.eE+-"
+_URI = "urn:fsmc:schema:"
+
+State = int
+"""Of the language's DFA; the states of the machine are ints as well."""
+
+
+class TagMachine(SchemaMachine):
+    """Builds the machine; implements the builder protocol of `LazyRSM`, see `SchemaMachine`.
+
+    Raises ConstraintError where a byte could belong to a schema's value and to what stands beside or behind it.
+    """
+
+    is_json = False
+
+    def __init__(self, language: TagLanguage, options: TextOptions, **limits: Any) -> None:
+        self._language = language
+        dfa = language.dfa
+        self._rows = dfa.delta[:, dfa.byte_class]
+        self._calls: dict[State, list[tuple[int, State]]] = {}
+        for state, number, after in calls_in(dfa):
+            self._calls.setdefault(state, []).append((number, after))
+        try:
+            super().__init__(self._document(language.schemas), options, **limits)
+        except (SchemaError, LimitExceeded) as error:
+            self._locate(error)
+            raise
+
+    # ── schemas ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @staticmethod
+    def _document(schemas: Sequence[Schema]) -> SchemaDocument:
+        """One document that refers to all of them, each a document of its own."""
+        registry: Any = referencing.jsonschema.EMPTY_REGISTRY
+        own_uris: dict[str, Any] = {}
+        for number, schema in enumerate(schemas):
+            value = parse_json(schema.schema) if isinstance(schema.schema, str) else schema.schema
+            draft = declared_draft(value, 2020, "") if isinstance(value, dict) else 2020
+            resource = SPECIFICATIONS[draft].create_resource(value)
+            registry = registry.with_resource(f"{_URI}{number}", resource)
+            uri = value.get("$id") if isinstance(value, dict) else None
+            if isinstance(uri, str) and not uri.startswith("#") and own_uris.setdefault(uri, value) == value:
+                registry = registry.with_resource(uri, resource)
+        return SchemaDocument(
+            {"anyOf": [{"$ref": f"{_URI}{number}"} for number in range(len(schemas))]}, registry=registry
+        )
+
+    def _locate(self, error: SchemaError | LimitExceeded) -> None:
+        """Name the place in the tag in place of the document that was made of its schemas."""
+        pointer = error.pointer
+        if pointer is not None and pointer.startswith(_URI):
+            number, _, inside = pointer[len(_URI) :].partition("#")
+            error.pointer = f"{self._language.schemas[int(number)].place}#{inside}"
+
+    def _begin(self, document: SchemaDocument) -> int:
+        """Find out what each schema asks for, and make the states."""
+        self._formulas = []
+        for number, schema in enumerate(self._language.schemas):
+            self.table.clock.restart()
+            node = document.resolve(document.root, f"{_URI}{number}")
+            formula = self.keywords.schema(node)
+            if not self.emptiness.satisfiable(formula):
+                why = contradiction(self.emptiness, node).replace(f"{_URI}{number}", "")
+                raise EmptyLanguageError(f"{schema.place}: the schema allows no value at all: {why}")
+            self._formulas.append(formula)
+        self._refuse_doubt()
+        return self._make_states()
+
+    # ── states ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _make_states(self) -> int:
+        """All states of the DFA: those that call nothing with their rows, the others to be built when met."""
+        dfa = self._language.dfa
+        n = dfa.n_states
+        calling = np.zeros(n, np.bool_)
+        calling[list(self._calls)] = True
+        plain = np.flatnonzero(~calling)[1:]  # DEAD is no state of its own
+        first = self.rsm.reserve(len(plain), None) if len(plain) else 0
+        number = np.zeros(n, np.int32)
+        number[plain] = first + np.arange(len(plain))
+        self._number_of: dict[frozenset[State], int] = {}
+        for state in self._calls:
+            number[state] = self.rsm.new_state(_Place(frozenset((state,))))
+        self._number = number
+        if len(plain):
+            loops = loop_groups(dfa.delta, dfa.byte_class)[plain]
+            final = np.where(dfa.accepting, 0, -1).astype(np.int32)[plain]
+            class_map = self.rsm.class_map(dfa.byte_class)
+            self.rsm.set_rows(first, class_map, number[dfa.delta[plain]], final, loops, FOREVER)
+        return int(number[dfa.start])
+
+    def state_of(self, states: frozenset[State]) -> int:
+        """The machine's state for a place; 0 for none."""
+        if len(states) == 1:
+            return int(self._number[next(iter(states))])
+        return self.rsm.new_state(_Place(states)) if states else 0
+
+    def place_edges(self, states: frozenset[State]) -> Edges:
+        """What each byte does in a place."""
+        edges: Edges = {}
+        for byte in range(256):
+            targets = frozenset(t for state in states if (t := int(self._rows[state, byte]))) if byte != CALL else None
+            if targets:
+                edges[byte] = self.state_of(targets)
+        calls = self._calls_from(states)
+        if calls:
+            watches = tuple(calls)
+            back = _AfterValue(tuple(frozenset(calls[formula]) for formula in watches))
+            must = self.table.disj(list(watches))
+            values = self.value_edges(must, watches if len(watches) > 1 else (), back)
+            assert not values.keys() & edges.keys(), "refused when the machine was made"
+            edges |= values
+        return edges
+
+    def _set_row(self, state: int, edges: Edges, final: int) -> None:
+        position = self.rsm.state_key(state)
+        if isinstance(position, _Place) and self._language.dfa.accepting[list(position.states)].any():
+            final = 0
+        super()._set_row(state, edges, final)
+
+    def _calls_from(self, states: Iterable[State]) -> dict[int, set[State]]:
+        """Formula of what may be called → the states after it."""
+        calls: dict[int, set[State]] = {}
+        for state in states:
+            for number, after in self._calls.get(state, ()):
+                calls.setdefault(self._formulas[number], set()).add(after)
+        return calls
+
+    # ── what cannot be told apart ────────────────────────────────────────────────────────────────────────────────────
+
+    def _refuse_doubt(self) -> None:
+        """Raise ConstraintError where the same byte could begin a value and something else, or go on with a number and end it."""
+        for states in self._places():
+            calls = self._calls_from(states)
+            if not calls:
+                continue
+            here = {byte for state in states for byte in np.flatnonzero(self._rows[state]).tolist()} - {CALL}
+            first = {byte for formula in calls for byte in self._first_bytes(formula)}
+            both = sorted(here & first)
+            if both:
+                self._doubt(states, f"text that begins with {chr(both[0])!r} could be JSON, or what stands beside it")
+            for formula, after in calls.items():
+                if NUMBER in self._types(formula):
+                    self._end_number(states, frozenset(after))
+
+    def _end_number(self, states: frozenset[State], after: frozenset[State]) -> None:
+        """Let numbers be followed by what follows here, unless it could be part of them."""
+        follows = {byte for state in after for byte in np.flatnonzero(self._rows[state]).tolist()} - {CALL}
+        follows |= {byte for formula in self._calls_from(after) for byte in self._first_bytes(formula)}
+        both = sorted(follows & set(_NUMBER_BYTES))
+        if both:
+            self._doubt(states, f"a number may be followed by {chr(both[0])!r}, which could be part of it")
+        self._scalars.end_numbers_at(bytes(follows))
+
+    def _doubt(self, states: frozenset[State], what: str) -> None:
+        numbers = sorted(number for state in states for number, _ in self._calls.get(state, ()))
+        raise ConstraintError(f"{what}: put a text between", self._language.schemas[numbers[0]].place)
+
+    def _places(self) -> Iterator[frozenset[State]]:
+        """All single states, and the largest sets of states that a text may be in."""
+        seen: set[frozenset[State]] = set()
+        todo = [frozenset((state,)) for state in self._calls]
+        while todo:
+            states = todo.pop()
+            if states in seen:
+                continue
+            seen.add(states)
+            if len(seen) > MAX_PLACES:
+                raise LimitExceeded("max_places", MAX_PLACES, len(seen), "too many schemas begin at the same place")
+            yield states
+            calls = self._calls_from(states)
+            if len(calls) > 1 or len(states) > 1:
+                after = frozenset(state for targets in calls.values() for state in targets)
+                reads = (frozenset(t for s in states if (t := int(self._rows[s, b]))) for b in range(256) if b != CALL)
+                todo += [reached for reached in (after, *reads) if len(reached) > 1]
+
+    def _first_bytes(self, formula: int) -> set[int]:
+        """The bytes with which a value may begin, about: those of its types."""
+        kinds: dict[str, bytes] = {OBJECT: b"{", ARRAY: b"[", STRING: b'"', NUMBER: b"-0123456789"}
+        return {byte for type_ in self._types(formula) for byte in kinds.get(type_, b"tfn")}
+
+    def _types(self, formula: int) -> list[str]:
+        """The types that a value may have of which the formula holds."""
+        return [
+            type_
+            for type_ in self.keywords.types_of(formula)
+            if self.emptiness.typed(self.keywords.expand(formula, type_), type_)
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Place(Position):
+    """In one of these states of the language's DFA, or in several."""
+
+    states: frozenset[State]
+
+    def edges(self, m: SchemaMachine) -> Edges:
+        assert isinstance(m, TagMachine)
+        return m.place_edges(self.states)
+
+
+@dataclass(frozen=True, slots=True)
+class _AfterValue(Return):
+    """Return of a value: ``places[i]`` are the states after it if the i-th thing watched holds."""
+
+    places: tuple[frozenset[State], ...]
+
+    def resume(self, m: SchemaMachine, truth: Truth) -> int:
+        assert isinstance(m, TagMachine)
+        if len(self.places) == 1:
+            return m.state_of(self.places[0])
+        holds = [place for place, held in zip(self.places, truth, strict=True) if held]
+        return m.state_of(frozenset().union(*holds))

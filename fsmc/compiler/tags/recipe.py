@@ -1,0 +1,129 @@
+"""All that the machine of a structural tag is made from, and how an index file keeps it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fsmc.compiler.automata.lazy_rsm import LazyRSM
+from fsmc.compiler.automata.rsm import RSM
+from fsmc.compiler.errors import ConstraintError
+from fsmc.compiler.schema.machine import TextOptions
+from fsmc.compiler.tags.language import Marker, tag_language
+from fsmc.compiler.tags.machine import TagMachine
+from fsmc.compiler.tags.reading import read_tag
+from fsmc.compiler.tags.tree import GrammarText, Schema, literals
+
+
+@dataclass(frozen=True)
+class TagRecipe:
+    """A structural tag and the special tokens that it names.
+
+    tag: JSON text. names: marker ids, ascending, with their names; the k-th is letter k of the language.
+
+    >>> recipe = TagRecipe('{"type": "regex", "pattern": "a+"}', TextOptions())
+    >>> TagRecipe.from_arrays(*recipe.to_arrays()).build().matches(b"aa")
+    True
+    """
+
+    tag: str
+    options: TextOptions
+    names: tuple[tuple[int, bytes], ...] = ()
+
+    @classmethod
+    def of(
+        cls, tag: Any, options: TextOptions, special_texts: Mapping[int, bytes], special_ids: Iterable[int]
+    ) -> TagRecipe:
+        """That of a tag as users write it (see `read_tag`), for a vocabulary's special tokens."""
+        dump = getattr(tag, "model_dump", None)
+        tag = dump() if callable(dump) else tag
+        if isinstance(tag, bytes):
+            tag = tag.decode("utf-8", "replace")
+        if not isinstance(tag, str):
+            tag = _as_json(tag)
+        texts, tokens = literals(read_tag(tag))
+        special = frozenset(special_ids)
+        named = {i for i in tokens if isinstance(i, int) and i in special}
+        named |= {i for i, name in special_texts.items() if name.decode("utf-8", "replace") in tokens}
+        encoded = [text.encode() for text in texts]
+        named |= {i for i, name in special_texts.items() if any(name in text for text in encoded)}
+        return cls(tag, options, tuple((i, special_texts.get(i, b"")) for i in sorted(named)))
+
+    @cached_property
+    def tree(self) -> Any:
+        """The tag, read."""
+        return read_tag(self.tag)
+
+    @property
+    def text(self) -> str:
+        """The tag as JSON text."""
+        return self.tag
+
+    @property
+    def marker_ids(self) -> tuple[int, ...]:
+        """The special tokens that are letters of the language."""
+        return tuple(i for i, _ in self.names)
+
+    def build(self, *, regex_limits: Mapping[str, Any] | None = None, **limits: Any) -> RSM | LazyRSM:
+        """The machine: a plain DFA where the tag has no JSON schema, else one that grows. limits: of `SchemaMachine`."""
+        markers: dict[str | int, Marker] = {}
+        for k, (token_id, name) in enumerate(self.names):
+            markers[token_id] = (name, k)
+            if name:
+                markers[name.decode("utf-8", "replace")] = (name, k)
+        language = tag_language(self.tree, markers, _grammar_dfa, **(regex_limits or {}))
+        if not language.schemas:
+            return RSM.from_dfa(language.dfa)
+        return TagMachine(language, self._layout(language.schemas), **limits).handed_over()
+
+    def _layout(self, schemas: Iterable[Schema]) -> TextOptions:
+        """The options, as the tag's schemas change them: for all of them alike."""
+        changes: dict[str, Any] = {}
+        listed = list(schemas)
+        if any(schema.any_order for schema in listed):
+            changes["property_order"] = "any"
+        most = {schema.max_whitespace for schema in listed if schema.max_whitespace is not None}
+        if most:
+            least = min(most)
+            changes |= {"max_whitespace": least} if least else {"whitespace": "compact"}
+        return TextOptions(**{**asdict(self.options), **changes})
+
+    def to_arrays(self) -> tuple[dict[str, npt.NDArray[np.uint8]], dict[str, str]]:
+        """What `from_arrays` needs."""
+        settings = {
+            "options": asdict(self.options),
+            "names": [(i, name.decode("utf-8", "surrogateescape")) for i, name in self.names],
+        }
+        return {"tag.text": np.frombuffer(self.tag.encode(), np.uint8)}, {"tag": json.dumps(settings)}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]], metadata: Mapping[str, str]) -> TagRecipe:
+        """The recipe again. Raises KeyError, TypeError or ValueError for what `to_arrays` did not make."""
+        settings = json.loads(metadata["tag"])
+        names = tuple((int(i), name.encode("utf-8", "surrogateescape")) for i, name in settings["names"])
+        return cls(arrays["tag.text"].tobytes().decode(), TextOptions(**settings["options"]), names)
+
+
+def _grammar_dfa(node: GrammarText) -> Any:
+    raise ConstraintError("grammars in structural tags are not supported", node.place)
+
+
+def _as_json(tag: Any) -> str:
+    """A tag as JSON text: types for pydantic that stand for schemas become schemas."""
+    from fsmc.compiler.schema.source import schema_of
+
+    def default(value: Any) -> Any:
+        if isinstance(value, type):
+            return schema_of(value)
+        raise TypeError(f"a {type(value).__name__} is not JSON")
+
+    try:
+        return json.dumps(tag, default=default, ensure_ascii=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ConstraintError(f"cannot be written as JSON: {error}", "structural_tag") from error

@@ -1,0 +1,349 @@
+"""The grammars of a server: compiled in background threads, once for all requests that want the same, kept within bounds."""
+
+from __future__ import annotations
+
+import copy
+import json
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Any
+
+from fsmc.compiler.errors import FsmcError, LimitExceeded
+from fsmc.compiler.grammar import CompiledGrammar
+from fsmc.compiler.pipeline import GrammarCompiler
+from fsmc.compiler.tokens.lazy_masks import LazyMasks
+from fsmc.runtime.grammar_workers import CompileThreads, InvalidGrammar, Job, Outcome
+
+DEFAULT_TIMEOUT = 60.0
+VALIDATION_SECONDS = 0.05
+_ENTRY_BYTES = 2_000
+_TRIM_SECONDS = 1.0
+_LABEL = 60
+
+
+class PendingGrammar:
+    """A grammar that was asked for: `poll` costs nothing and never waits, `wait` does."""
+
+    __slots__ = ("_deadline", "_job", "_manager", "_outcome", "_timeout")
+
+    def __init__(self, manager: GrammarManager, job: Job, timeout: float) -> None:
+        self._manager, self._job, self._timeout = manager, job, timeout
+        self._deadline = time.monotonic() + timeout
+        self._outcome: Outcome | None = job.outcome
+
+    def __repr__(self) -> str:
+        return f"<PendingGrammar: {self._job.kind} {self._job.label}: {self._outcome or 'not ready'}>"
+
+    def poll(self) -> Outcome | None:
+        """The grammar, or the `InvalidGrammar` that says why there is none; None as long as it is not known."""
+        outcome = self._outcome
+        if outcome is None:
+            job = self._job
+            outcome = job.outcome
+            if outcome is None and job.thread is not None and not job.thread.is_alive():
+                self._manager.look_after()
+                outcome = job.outcome
+            if outcome is None and time.monotonic() >= self._deadline:
+                text = (
+                    f"compiling this constraint took more than {self._timeout:g} seconds: simplify it, or raise timeout"
+                )
+                outcome = self._end(InvalidGrammar(text, "timeout"))
+            self._outcome = outcome
+        return outcome
+
+    def wait(self, seconds: float | None = None) -> Outcome | None:
+        """The same, after at most so many seconds (None: until it is known, which is no later than the request's timeout)."""
+        until = time.monotonic() + seconds if seconds is not None else self._deadline
+        while (outcome := self.poll()) is None:
+            left = min(until, self._deadline) - time.monotonic()
+            if left <= 0 and seconds is not None and time.monotonic() < self._deadline:
+                return None
+            self._job.done.wait(min(max(left, 0), 0.5))  # at times it is looked whether the thread still lives
+        return outcome
+
+    def cancel(self) -> None:
+        """Give it up: others that wait for the same are not affected, and a compilation that nobody waits for does not begin."""
+        if self.poll() is None:
+            self._outcome = self._end(InvalidGrammar("the request was cancelled", "cancelled"))
+
+    def _end(self, outcome: InvalidGrammar) -> Outcome:
+        self._manager.leave(self._job)
+        return outcome
+
+
+@dataclass(frozen=True)
+class GrammarStats:
+    """One grammar that a manager keeps: of what kind, from what, how long that took, how often it was asked for again; states
+    and masks so far, bytes in memory; whether the disk cache had it; the message if there is none."""
+
+    kind: str
+    source: str
+    compile_seconds: float
+    hits: int
+    n_states: int
+    n_masks: int
+    nbytes: int
+    from_cache: bool
+    error: str | None
+
+
+class GrammarManager:
+    """Compiles constraints in background threads. Safe to use from any thread.
+
+    compiler: for the vocabulary, with its options; its disk cache lies below what is kept in memory. max_workers: threads
+    (default: half of the processors). max_bytes: of the grammars kept in memory, with the states and masks that they have come
+    to have; beyond it those that were asked for longest ago are dropped. timeout: seconds after which a request is given up.
+    max_waiting: compilations that may wait for a thread; more are refused at once.
+
+    >>> import fsmc
+    >>> vocab = fsmc.Vocabulary.from_tokens([b"a", b"b", b""], eos_token_ids=[2])
+    >>> with GrammarManager(fsmc.GrammarCompiler(vocab, cache_dir=None)) as manager:
+    ...     first, second = manager.request("regex", "a*b"), manager.request("regex", "a*b")
+    ...     first.wait() is second.wait(), manager.stats()[0].hits, manager.validate("regex", "a{2,1}").reason
+    (True, 1, 'refused')
+    """
+
+    def __init__(
+        self,
+        compiler: GrammarCompiler,
+        *,
+        max_workers: int | None = None,
+        max_bytes: int = 1 << 30,
+        timeout: float = DEFAULT_TIMEOUT,
+        max_waiting: int = 10_000,
+    ) -> None:
+        for name, value, least in (
+            ("max_workers", max_workers, 1),
+            ("max_bytes", max_bytes, 0),
+            ("timeout", timeout, 0),
+        ):
+            if value is not None and not value >= least:
+                raise ValueError(f"{name}={value} must be at least {least}")
+        self.compiler, self.max_bytes, self.timeout, self.max_waiting = compiler, max_bytes, timeout, max_waiting
+        self.n_requests = self.n_compilations = self.n_evictions = 0
+        self._threads = CompileThreads(max_workers, self._keep)
+        self._lock = threading.Lock()
+        self._jobs: OrderedDict[Hashable, Job] = OrderedDict()  # also those that run; those asked for last at the end
+        self._trimmed = time.monotonic()
+
+    def __enter__(self) -> GrammarManager:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the threads; requests that wait get an `InvalidGrammar`. Grammars that were made stay usable."""
+        self._threads.close()
+
+    # ── asking ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def request(self, kind: str, source: Any, *, timeout: float | None = None, **options: Any) -> PendingGrammar:
+        """Ask for a grammar; returns at once, and raises nothing for what is wrong with the constraint.
+
+        kind: "regex", "json_schema", "choice" … : what the compiler has a ``compile_…`` for. source, options: what that takes. One that
+        is ready, or being compiled for somebody else, is shared; failures are remembered too, but for those that may be
+        different another time.
+        """
+        seconds = self.timeout if timeout is None else timeout
+        try:
+            key, function, label = self._read(kind, source, options)
+        except Exception as error:
+            job = Job(None, str(kind), "", None)
+            job.finish(InvalidGrammar(str(error) or type(error).__name__, "refused", error))
+            return PendingGrammar(self, job, seconds)
+        is_new = False
+        with self._lock:
+            self.n_requests += 1
+            known = self._jobs.get(key)
+            if known is not None:
+                self._jobs.move_to_end(key)
+                known.hits += 1
+                known.n_waiting += known.outcome is None
+                job = known
+            else:
+                job = Job(key, kind, label, function, n_waiting=1)
+                is_new = self._threads.n_waiting < self.max_waiting
+                if is_new:
+                    self._jobs[key] = job
+                    self.n_compilations += 1
+                else:
+                    job.finish(InvalidGrammar(f"{self.max_waiting} constraints wait to be compiled: try later", "lost"))
+        if is_new:
+            self._threads.put(job)
+        elif time.monotonic() - self._trimmed > _TRIM_SECONDS:
+            self._trim()
+        return PendingGrammar(self, job, seconds)
+
+    def validate(self, kind: str, source: Any, **options: Any) -> InvalidGrammar | None:
+        """What would be refused, found out in milliseconds and without a thread; None if nothing was found.
+
+        A pattern is read, not made into a machine. The machine of a JSON Schema is made as texts walk through it, so that
+        reading the schema is all; that, and other kinds, get 50 milliseconds.
+        """
+        quick = copy.copy(self.compiler)
+        quick.bound(VALIDATION_SECONDS)
+        try:
+            if kind == "regex":
+                from fsmc.compiler.syntax.regex import parse_regex
+
+                if not isinstance(source, str):
+                    raise TypeError(f"a pattern is a str, not {type(source).__name__}")
+                parse_regex(source, options.pop("flavor", "python"), options.pop("flags", 0))
+                if options:
+                    raise TypeError(f"a pattern has no option {next(iter(options))!r}")
+            else:
+                _, function, _ = self._read(kind, source, options, quick)
+                function()
+        except LimitExceeded as error:
+            return None if error.name == "max_seconds" else InvalidGrammar(str(error), "refused", error)
+        except Exception as error:
+            return InvalidGrammar(str(error) or type(error).__name__, "refused", error)
+        return None
+
+    def _read(
+        self, kind: str, source: Any, options: dict[str, Any], compiler: GrammarCompiler | None = None
+    ) -> tuple[Hashable, Callable[[], CompiledGrammar], str]:
+        """The key of a constraint, which carries its kind; how to compile it; and a short text to know it by.
+
+        What is not text is taken as JSON text now, so that nobody changes it while it waits.
+        """
+        compile_ = getattr(compiler or self.compiler, f"compile_{kind}", None) if isinstance(kind, str) else None
+        if compile_ is None:
+            kinds = sorted(name[8:] for name in dir(self.compiler) if name.startswith("compile_"))
+            raise ValueError(f"there is no kind of constraint {kind!r}: it is one of {', '.join(kinds)}")
+        given: Any = source
+        if kind == "json_schema":
+            from fsmc.compiler.schema.recipe import exact_json
+            from fsmc.compiler.schema.source import schema_of
+
+            given = schema_of(source)
+            given = text = given if isinstance(given, str) else exact_json(given)
+        elif isinstance(source, str):
+            text = source
+        else:
+            try:
+                text = json.dumps(source if not isinstance(source, (set, tuple)) else list(source))
+                given = json.loads(text)
+            except (TypeError, ValueError):
+                text, given = "", source  # a machine, say: equal only to itself
+        is_text = isinstance(source, str) or kind == "json_schema"
+        identity: Hashable = (is_text, text) if text else (None, _Itself(source))
+        names = tuple((name, _hashable(options[name])) for name in sorted(options))
+        shown = text or type(source).__name__
+        label = shown if len(shown) <= _LABEL else shown[: _LABEL - 1] + "…"
+        return (kind, identity, names), lambda: compile_(given, **options), label
+
+    # ── what threads and requests tell ───────────────────────────────────────────────────────────────────────────────
+
+    def leave(self, job: Job) -> None:
+        """A request does not wait for the job any more."""
+        with self._lock:
+            job.n_waiting -= 1
+            is_wanted = job.n_waiting > 0 or job.outcome is not None
+            if not is_wanted and self._jobs.get(job.key) is job and job.thread is None:
+                del self._jobs[job.key]
+        if not is_wanted and self._threads.give_up(job):
+            job.finish(InvalidGrammar("nobody waited for it any more", "cancelled"))
+
+    def look_after(self) -> None:
+        """End the jobs of threads that died."""
+        self._threads.look_after()
+        with self._lock:
+            for key, job in list(self._jobs.items()):
+                if isinstance(job.outcome, InvalidGrammar) and job.outcome.reason == "lost":
+                    del self._jobs[key]
+
+    def _keep(self, job: Job) -> None:
+        if isinstance(job.outcome, InvalidGrammar) and not isinstance(
+            job.outcome.error, (FsmcError, TypeError, ValueError)
+        ):
+            with self._lock:
+                self._jobs.pop(job.key, None)  # memory ran out, or a fault of ours: another time it may succeed
+        self._trim()
+
+    def _trim(self) -> None:
+        """Drop what was asked for longest ago, until the rest is within the bound; not what is being compiled."""
+        with self._lock:
+            self._trimmed = time.monotonic()
+            sizes = {key: _size(job) for key, job in self._jobs.items() if job.outcome is not None}
+            total = sum(sizes.values())
+            for key, size in sizes.items():
+                if total <= self.max_bytes:
+                    break
+                del self._jobs[key]
+                total -= size
+                self.n_evictions += 1
+
+    # ── looking ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def n_waiting(self) -> int:
+        """Compilations that wait for a thread."""
+        return self._threads.n_waiting
+
+    @property
+    def n_running(self) -> int:
+        """Compilations that run."""
+        return self._threads.n_running
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of what is kept."""
+        with self._lock:
+            return sum(_size(job) for job in self._jobs.values() if job.outcome is not None)
+
+    def stats(self) -> list[GrammarStats]:
+        """Of every grammar that is kept, the one asked for last at the end."""
+        with self._lock:
+            jobs = [job for job in self._jobs.values() if job.outcome is not None]
+        return [_stats(job) for job in jobs]
+
+
+class _Itself:
+    """A key that only the same object equals; it keeps the object, so that no other one gets its identity."""
+
+    __slots__ = ("it",)
+
+    def __init__(self, it: object) -> None:
+        self.it = it
+
+    def __hash__(self) -> int:
+        return id(self.it)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Itself) and other.it is self.it
+
+
+def _hashable(value: Any) -> Hashable:
+    try:
+        hash(value)
+    except TypeError:
+        return _Itself(value)
+    return type(value), value
+
+
+def _size(job: Job) -> int:
+    return _ENTRY_BYTES + (job.outcome.nbytes if isinstance(job.outcome, CompiledGrammar) else 0)
+
+
+def _stats(job: Job) -> GrammarStats:
+    grammar = job.outcome
+    if isinstance(grammar, InvalidGrammar):
+        return GrammarStats(job.kind, job.label, job.seconds, job.hits, 0, 0, _size(job), False, grammar.message)
+    assert grammar is not None
+    masks = grammar.masks
+    return GrammarStats(
+        job.kind,
+        job.label,
+        job.seconds,
+        job.hits,
+        grammar.machine.n_states,
+        masks.n_rows if isinstance(masks, LazyMasks) else int(masks.n_rows),
+        _size(job),
+        grammar.stats.from_cache,
+        None,
+    )

@@ -1,0 +1,137 @@
+"""What requests ask for, as OpenAI's API, vLLM and SGLang write it: one constraint, or an error that names the place."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import pydantic
+import pytest
+
+import fsmc
+from fsmc.compiler.inputs import read_constraint
+
+VOCAB = fsmc.Vocabulary.from_tokens([*(bytes([b]) for b in range(256)), b""], eos_token_ids=[256])
+COMPILER = fsmc.GrammarCompiler(VOCAB, cache_dir=None)
+SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
+TAG = {
+    "type": "triggered_tags",
+    "triggers": ["<a"],
+    "tags": [{"type": "tag", "begin": "<a>", "content": {"type": "regex", "pattern": "x"}, "end": "</a>"}],
+}
+
+
+class Model(pydantic.BaseModel):
+    a: int
+
+
+@dataclass
+class StructuredOutputsParams:
+    """As vLLM has it."""
+
+    json: Any = None
+    regex: str | None = None
+    choice: list[str] | None = None
+    disable_any_whitespace: bool = False
+    _backend: str | None = None
+
+
+STRUCTURES = {
+    "type": "structural_tag",
+    "structures": [{"begin": "<a>", "schema": SCHEMA, "end": "</a>"}],
+    "triggers": ["<a>"],
+}
+
+CASES = [
+    # OpenAI
+    ({"type": "json_schema", "json_schema": {"name": "x", "strict": True, "schema": SCHEMA}}, '{"a": 1}', "{}"),
+    ({"type": "json_schema", "name": "x", "schema": SCHEMA}, '{"a": 1}', "{}"),
+    ({"type": "json_object"}, '{"b": []}', "[]"),
+    ({"type": "text"}, "anything", None),
+    ({"response_format": {"type": "json_object"}, "model": "m"}, "{}", "1"),
+    ({"type": "structural_tag", "format": TAG}, "hi <a>x</a>", "<a>y"),
+    ({"type": "grammar", "grammar": {"syntax": "regex", "definition": "a+"}}, "aa", "b"),
+    # vLLM
+    ({"structured_outputs": {"json": SCHEMA}}, '{"a":1}', "{}"),
+    ({"structured_outputs": {"json": json.dumps(SCHEMA)}}, '{"a":1}', "{}"),
+    ({"json": SCHEMA, "disable_any_whitespace": True}, '{"a": 1}', '{"a":1}'),
+    ({"json": SCHEMA, "whitespace_pattern": ""}, '{"a":1}', '{"a": 1}'),
+    ({"json": SCHEMA, "whitespace_pattern": r"[\n\t ]*"}, '{"a":\n1}', "{}"),
+    ({"json": SCHEMA, "disable_additional_properties": True}, '{"a": 1}', '{"a": 1, "b": 2}'),
+    ({"json_object": True}, "{}", "[]"),
+    ({"choice": ["a", "b|c"]}, "b|c", "c"),
+    ({"structured_outputs": {"regex": "[0-9]+", "choice": None}}, "12", "x"),
+    ({"structured_outputs": {"structural_tag": json.dumps(STRUCTURES)}}, '<a>{"a":1}</a>', "<a>{}"),
+    (StructuredOutputsParams(choice=["x"]), "x", "y"),
+    (StructuredOutputsParams(json=SCHEMA, disable_any_whitespace=True), '{"a": 1}', '{"a":1}'),
+    ({"json": Model}, '{"a": 1}', "{}"),
+    # SGLang
+    ({"json_schema": json.dumps(SCHEMA), "temperature": 0.0}, '{"a":1}', "{}"),
+    ({"json_schema": "$$ANY$$"}, "[1]", "x"),
+    ({"sampling_params": {"regex": "a|b", "max_new_tokens": 8}}, "a", "c"),
+    ({"regex": "(yes|no)", "json_schema": None}, "no", "maybe"),
+    ({"structural_tag": json.dumps(STRUCTURES)}, "hi", "<a>{}"),
+    # what is meant all the same
+    (SCHEMA, '{"a":1}', "{}"),
+    ({"enum": [1, 2]}, "2", "3"),
+    ({}, "[]", "x"),
+    (Model, '{"a":1}', "{}"),
+    (["a", "b"], "a", "c"),
+    (STRUCTURES, "hi", "<a>{}"),
+    (TAG, "<a>x</a>", "<a>"),
+]
+
+
+@pytest.mark.parametrize(("request_", "good", "bad"), CASES, ids=[repr(case[0])[:70] for case in CASES])
+def test_what_is_asked_for(request_: Any, good: str, bad: str | None) -> None:
+    machine = COMPILER.compile_constraint(request_).machine
+    assert machine.matches(good.encode())
+    assert bad is None or not machine.matches(bad.encode())
+
+
+def test_the_compilers_own_layout_stays() -> None:
+    assert COMPILER.compile_constraint({"json": SCHEMA, "disable_any_whitespace": True}).machine.matches(b'{"a": 1}')
+    assert COMPILER.compile_constraint({"json": SCHEMA}).machine.matches(b'{"a":  1}')
+
+
+@pytest.mark.parametrize(
+    ("request_", "message"),
+    [
+        ("{}", "a constraint is a dict, not a str"),
+        (None, "a constraint is a dict"),
+        ({"temperature": 1}, "one of json_schema, regex, ebnf, structural_tag must be set, and none is"),
+        ({"structured_outputs": {}}, "structured_outputs: one of json, regex, choice, .* must be set, and none is"),
+        ({"structured_outputs": {"json": {}, "regex": "a"}}, "structured_outputs: only one of .* not json and regex"),
+        (
+            {"regex": "a", "ebnf": "b"},
+            "only one of json_schema, regex, ebnf, structural_tag can be set, not regex and ebnf",
+        ),
+        ({"json": {}, "json_schema": "{}"}, "only one"),
+        ({"response_format": {"type": "text"}, "structured_outputs": {"regex": "a"}}, "only one of response_format"),
+        ({"structured_outputs": {"jsn": {}}}, "structured_outputs.jsn: is not known here"),
+        ({"structured_outputs": {"json_object": 1}}, "json_object: must be true"),
+        ({"structured_outputs": {"choice": []}}, "choice: the list is empty"),
+        ({"structured_outputs": {"grammar": " "}}, "structured_outputs.grammar: is empty"),
+        ({"structured_outputs": {"regex": 5}}, "structured_outputs.regex: must be a text"),
+        ({"structured_outputs": {"regex": "a", "disable_any_whitespace": True}}, "goes with json and json_object"),
+        ({"structured_outputs": {"json": {}, "whitespace_pattern": "x"}}, "whitespace_pattern: 'x' is not supported"),
+        ({"structured_outputs": []}, "structured_outputs: must be an object"),
+        ({"type": "json_schema"}, "response_format.json_schema: is missing"),
+        ({"type": "json_schema", "json_schema": {"name": "x"}}, "response_format.json_schema.schema: is missing"),
+        ({"type": "xml"}, "response_format.type: 'xml' is none of text, json_object, json_schema"),
+        ({"response_format": {"type": None}}, "response_format.type: must be one of"),
+        ({"response_format": {"type": ["text"]}}, "response_format.type: must be one of"),
+    ],
+)
+def test_errors_name_the_place(request_: Any, message: str) -> None:
+    with pytest.raises(fsmc.ConstraintError, match=message):
+        COMPILER.compile_constraint(request_)
+
+
+def test_grammars_keep_their_syntax() -> None:
+    assert read_constraint({"ebnf": "root ::= 'a'"}).syntax == "ebnf"
+    assert read_constraint({"grammar": "start: 'a'"}).syntax is None
+    lark = {"type": "grammar", "grammar": {"syntax": "lark", "definition": 'start: "a"'}}
+    assert read_constraint(lark) == read_constraint({"response_format": lark})
+    assert read_constraint(lark).syntax == "lark"
