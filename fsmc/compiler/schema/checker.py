@@ -1,7 +1,7 @@
 """The walk through a schema that checks it: each keyword has a value of its type, and each reference leads somewhere.
 
 Most subschemas of most schemas ask for a type, or refer to what another one refers to as well: those are done with at a glance
-(`_is_plain`, `_is_known`). Whatever else is met is looked at keyword by keyword, once in each context that it is read in.
+(`_is_done`). Whatever else is met is looked at keyword by keyword, once in each context that it is read in.
 """
 
 from __future__ import annotations
@@ -50,20 +50,20 @@ class Checker:
     """What one walk finds out. dynamic: whether ``references`` keeps dynamic scopes apart.
 
     noted: (subschema, keyword, value) of each keyword that is `checks.Keyword.noted`, and of patterns that may grow large.
-    checked: the subschemas that were looked at keyword by keyword. targets: what references lead to, and what is met twice (a
+    checked: the subschemas that were looked at keyword by keyword; n_passed: how many were not. targets: what references lead to, and what is met twice (a
     Python object may hold itself).
 
     >>> schema = {"properties": {"a": {"type": "string"}, "b": {"format": "date"}}}
     >>> checker = Checker(References(schema, 2020, None, dynamic=False), dynamic=False, max_depth=400, max_nodes=1000)
     >>> checker.check(schema)
-    >>> checker.n_subschemas, [(pointer_text(place[2]), keyword, value) for place, keyword, value in checker.noted]
-    (3, [('/properties/b', 'format', 'date')])
+    >>> checker.n_passed, len(checker.checked), [(pointer_text(place[2]), keyword, value) for place, keyword, value in checker.noted]
+    (1, 2, [('/properties/b', 'format', 'date')])
     """
 
     def __init__(self, references: References, *, dynamic: bool, max_depth: int, max_nodes: int) -> None:
         self._references, self._dynamic = references, dynamic
         self._max_depth, self._max_nodes = max_depth, max_nodes
-        self.n_subschemas = 0
+        self.n_passed = 0
         self.noted: list[tuple[Place, str, Any]] = []
         self.checked: list[Place] = []
         self.targets: list[Place] = []
@@ -93,7 +93,7 @@ class Checker:
 
     def _check(self, waiting: list[_Waiting]) -> None:
         """Check the subschemas that wait, and those below them as they are met."""
-        add = waiting.append
+        add, checked, n_passed = waiting.append, self.checked, self.n_passed
         for value, context, trail, depth in waiting:
             if value is True or value is False:
                 continue
@@ -108,8 +108,7 @@ class Checker:
                 self.targets.append(place)
                 continue
             context.checked.add(id(value))
-            self.checked.append(place)
-            self.n_subschemas += 1
+            checked.append(place)
             if depth > self._max_depth:
                 hint = "the schema nests too deeply: name parts in $defs"
                 raise LimitExceeded("max_depth", self._max_depth, depth, hint, pointer_text(trail))
@@ -133,9 +132,10 @@ class Checker:
                 if below == NOTHING:
                     continue
                 if below in (NAMED, REGEXES):
+                    members = None if in_place else context.members
                     for key, schema in inner.items():
-                        if at_a_glance and (_is_plain(schema) or (not in_place and _is_known(schema, context.members))):
-                            self.n_subschemas += 1
+                        if at_a_glance and _is_done(schema, members):
+                            n_passed += 1
                         else:
                             add((schema, context, (trail, name, key), depth + 2))
                     if below == REGEXES:
@@ -145,13 +145,16 @@ class Checker:
                         if len(inner) > 3:
                             self.noted.append((place, name, inner))
                 elif below == SCHEMA or (below == ITEMS and not isinstance(inner, list)):
-                    if at_a_glance and (_is_plain(inner) or (not in_place and _is_known(inner, context.members))):
-                        self.n_subschemas += 1
+                    if at_a_glance and _is_done(inner, None if in_place else context.members):
+                        n_passed += 1
                     else:
                         add((inner, context, (trail, name), depth + 1))
                 elif below in (SCHEMAS, ITEMS):
                     for k, schema in enumerate(inner):
-                        add((schema, context, (trail, name, k), depth + 2))
+                        if at_a_glance and _is_done(schema, None):
+                            n_passed += 1
+                        else:
+                            add((schema, context, (trail, name, k), depth + 2))
                 elif below == DEPENDENCIES:
                     for key, schema in inner.items():
                         if not isinstance(schema, list):
@@ -161,9 +164,10 @@ class Checker:
                         self.noted.append((place, name, inner))
                 else:
                     self._found.append((value, context, trail, name))
-            met = max(self.n_subschemas, len(waiting))
-            if met > self._max_nodes:
+            if n_passed + len(checked) > self._max_nodes or len(waiting) > self._max_nodes:
+                met = max(n_passed + len(checked), len(waiting))
                 raise LimitExceeded("max_nodes", self._max_nodes, met, "the schema has too many subschemas")
+        self.n_passed = n_passed
 
 
 _APPLYING = {draft: frozenset(name for name, _ in names) for draft, names in IN_PLACE.items()}
@@ -175,17 +179,16 @@ def applies_in_place(place: Place) -> bool:
     return isinstance(value, dict) and not value.keys().isdisjoint(_APPLYING[context.draft])
 
 
-def _is_plain(schema: Any) -> bool:
-    """Whether a subschema asks for a type at most, and has nothing else that might be wrong."""
-    if schema.__class__ is not dict or not schema.keys() <= _PLAIN:
+def _is_done(schema: Any, members: set[str] | None) -> bool:
+    """Whether a subschema asks for a type at most, and has nothing else that might be wrong. members: the references of members
+    and items that were met, to which one is added; another such reference is nothing new. None: references are."""
+    if schema.__class__ is not dict:
         return False
-    name = schema.get("type", "null")
-    return name.__class__ is str and name in TYPE_NAMES
-
-
-def _is_known(schema: Any, members: set[str]) -> bool:
-    """Whether a subschema of a member or item is a reference that another one is as well, now among ``members``."""
-    if schema.__class__ is not dict or "$ref" not in schema or not schema.keys() <= _REFERRING:
+    names = schema.keys()
+    if names <= _PLAIN:
+        name = schema.get("type", "null")
+        return name.__class__ is str and name in TYPE_NAMES
+    if members is None or not names <= _REFERRING:
         return False
     reference = schema["$ref"]
     if reference.__class__ is not str:

@@ -88,7 +88,7 @@ class References:
         if isinstance(schema, dict):
             draft = declared_draft(schema, draft, "")
             uri = identifier(schema, draft)
-        self.first = self._context_in(self._resource(schema, urldefrag(uri or "")[0], draft, ""), draft, ())
+        self.first = self._context_in(self._resource(schema, urldefrag(uri)[0] if uri else "", draft, ""), draft, ())
 
     # ── contexts ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -180,7 +180,7 @@ class References:
         for raw in pointer.split("/")[1:]:
             if below == SCHEMA and isinstance(value, dict):
                 context = self.context_of(value, context, trail)
-            step = raw.replace("~1", "/").replace("~0", "~")
+            step = raw.replace("~1", "/").replace("~0", "~") if "~" in raw else raw
             inner, step_taken = step_into(value, step, reference, where)
             if below == SCHEMA and isinstance(value, dict):
                 kind = kind_below(step, context.draft)

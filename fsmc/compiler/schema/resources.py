@@ -42,7 +42,7 @@ _DRAFTS = {
 }
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Resource:
     """A schema with a URI. draft: its root's. dynamic: dynamic anchor → the subschema that it names."""
 
@@ -57,7 +57,7 @@ Scope = tuple[tuple[str, Resource], ...]
 """For each dynamic anchor, sorted by name, the outermost resource that declares it."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Context:
     """All that the meaning of a subschema depends on besides its text.
 
