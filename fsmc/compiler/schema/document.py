@@ -182,6 +182,10 @@ class SchemaDocument:
         """(pointer of the subschema, keyword, value) of each keyword that is `checks.Keyword.noted`, and of patterns that may grow large."""
         return ((pointer_text(place[2]), name, value) for place, name, value in self._checker.noted)
 
+    def noted_values(self) -> list[tuple[str, Any]]:
+        """(keyword, value) of `noted`."""
+        return [(name, value) for _, name, value in self._checker.noted]
+
     def values_with(self, wanted: Callable[[str, Any], bool]) -> Iterator[int]:
         """The nodes that apply to a value of their own (the root's, a member's, an item's) and, themselves or by what they apply
         in place, have one of the noted keywords, with a value of which ``wanted(keyword, value)`` is true."""

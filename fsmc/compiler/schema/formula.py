@@ -25,7 +25,7 @@ CONSTANT, ATOM, NOT, AND, OR, ONE = range(6)
 
 
 class Formulas:
-    """The table of all formulas of one compilation.
+    """The table of all formulas of one compilation. clock: what limits the work on them.
 
     >>> table = Formulas()
     >>> a, b = table.atom("a"), table.atom("b")
@@ -35,11 +35,11 @@ class Formulas:
     "('b' and not 'a')"
     """
 
-    def __init__(self) -> None:
-        self.clock = Clock()
+    def __init__(self, clock: Clock | None = None) -> None:
+        self.clock = Clock() if clock is None else clock
         self._n_made = 0
         self._nodes: list[tuple[int, Any]] = [(CONSTANT, False), (CONSTANT, True)]
-        self._ids: dict[tuple[int, Any], int] = {node: i for i, node in enumerate(self._nodes)}
+        self._ids: dict[tuple[int, Any], int] = {(CONSTANT, False): FALSE, (CONSTANT, True): TRUE}
         self.of_name: dict[str, int] = {}  # see `conditions.this_name`
         self._negation: dict[int, int] = {FALSE: TRUE, TRUE: FALSE}
         self._atoms: dict[int, frozenset[int]] = {FALSE: frozenset(), TRUE: frozenset()}

@@ -111,8 +111,7 @@ class SchemaMachine:
     ) -> None:
         self._shapes: dict[tuple[Any, ...], Any] = {}
         self.options = options
-        self.table = Formulas()
-        self.table.clock = Clock(max_seconds, min(max_states, MAX_STATES_AT_ONCE), max_bytes)
+        self.table = Formulas(Clock(max_seconds, min(max_states, MAX_STATES_AT_ONCE), max_bytes))
         self.keywords = Keywords(document, self.table, ignore_unique_items=ignore_unique_items)
         self.emptiness = Emptiness(self.keywords)
         this = weakref.proxy(self)  # what asks back must not keep the machine: one that is dropped is gone at once
