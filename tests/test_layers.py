@@ -30,6 +30,12 @@ MAY_IMPORT: dict[str, set[str]] = {
         "fsmc.compiler.syntax",
         "fsmc.compiler.automata",
     },
+    "fsmc.compiler.cfg": {
+        "fsmc.jit",
+        "fsmc.compiler.errors",
+        "fsmc.compiler.syntax",
+        "fsmc.compiler.automata",
+    },
     "fsmc.compiler.tags": {
         "fsmc.compiler.errors",
         "fsmc.compiler.syntax",
@@ -50,6 +56,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "fsmc.compiler.syntax",
         "fsmc.compiler.automata",
         "fsmc.compiler.schema",
+        "fsmc.compiler.cfg",
         "fsmc.compiler.tags",
         "fsmc.compiler.tokens",
         "fsmc.jumpforward",
@@ -65,6 +72,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "fsmc.compiler.syntax",
         "fsmc.compiler.automata",
         "fsmc.compiler.schema",
+        "fsmc.compiler.cfg",
         "fsmc.compiler.tags",
         "fsmc.compiler.tokens",
         "fsmc.jumpforward",

@@ -21,6 +21,7 @@ from fsmc.compiler.tokens.vocabulary import Vocabulary
 from fsmc.jumpforward.jump_map import JumpForwardMap
 
 if TYPE_CHECKING:
+    from fsmc.compiler.cfg.recipe import GrammarRecipe
     from fsmc.compiler.schema.recipe import SchemaRecipe
     from fsmc.compiler.tags.recipe import TagRecipe
 
@@ -77,7 +78,7 @@ class CompiledGrammar:
         stats: CompileStats,
         index: TokenIndex | None = None,
         on_index: Callable[[CompiledGrammar], None] | None = None,
-        recipe: SchemaRecipe | TagRecipe | None = None,
+        recipe: SchemaRecipe | TagRecipe | GrammarRecipe | None = None,
     ) -> None:
         self.machine, self.vocab = machine, vocab
         self.kind, self.stats = kind, stats
@@ -103,7 +104,7 @@ class CompiledGrammar:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a user should know: parts of a schema that are not checked (formats nobody knows), by JSON pointer."""
+        """What a user should know: parts of a schema that are not checked (formats nobody knows), rules that nothing uses."""
         return self.machine.builder.notes if isinstance(self.machine, LazyRSM) else ()
 
     @property
@@ -244,18 +245,23 @@ def read_parts(path: str | os.PathLike[str]) -> tuple[RSM | LazyRSM, TokenIndex 
 
 def _unpack(
     arrays: dict[str, npt.NDArray[Any]], metadata: dict[str, str], where: str
-) -> tuple[RSM | LazyRSM, TokenIndex | None, CompileStats, SchemaRecipe | TagRecipe | None]:
+) -> tuple[RSM | LazyRSM, TokenIndex | None, CompileStats, SchemaRecipe | TagRecipe | GrammarRecipe | None]:
     """What a file's arrays and metadata describe; IndexFileError if they do not fit together."""
     if metadata.get("format") != str(FORMAT):
         raise IndexFileError(f"{where}: format {metadata.get('format')}, this fsmc reads {FORMAT}: compile it again")
     try:
-        recipe: SchemaRecipe | TagRecipe | None = None
+        recipe: SchemaRecipe | TagRecipe | GrammarRecipe | None = None
         machine: RSM | LazyRSM
         if metadata["grammar_kind"] == "json_schema":
             from fsmc.compiler.schema import recipe as schema_recipe
 
             recipe = schema_recipe.SchemaRecipe.from_arrays(arrays, metadata)
             machine = recipe.build().handed_over()
+        elif "grammar.text" in arrays:
+            from fsmc.compiler.cfg import recipe as grammar_recipe
+
+            recipe = grammar_recipe.GrammarRecipe.from_arrays(arrays, metadata)
+            machine = recipe.build()
         elif metadata["grammar_kind"] == "structural_tag":
             from fsmc.compiler.tags import recipe as tag_recipe
 
