@@ -81,7 +81,7 @@ class TagRecipe:
         language = tag_language(self.tree, markers, self.grammar_dfa, **(regex_limits or {}))
         if not language.schemas:
             return RSM.from_dfa(language.dfa)
-        return TagMachine(language, self._layout(language.schemas), **limits).rsm
+        return TagMachine(language, self._layout(language.schemas), **limits).handed_over()
 
     @staticmethod
     def grammar_dfa(node: GrammarText) -> DFA:
