@@ -111,6 +111,10 @@ class GrammarMachine:
                 stacks = self.sets.union(stacks, below[symbol])
         self.rsm.set_return(frame, outcome, self._state(stacks))
 
+    def behind_space(self, state: int) -> int:
+        """No white space is known apart."""
+        raise AssertionError("the machine has no white space of its own")
+
     def record(self, state: int, text: bytes) -> int:
         """No call is recorded."""
         raise AssertionError("no frame is recorded")
