@@ -94,7 +94,7 @@ def concatenation(a: CompiledGrammar, b: CompiledGrammar) -> CompiledGrammar:
     if len(set(options)) != 1:
         raise ConstraintError("the two lay out JSON differently: compile them with the same options")
     tree = Sequence((_as_node(a), _as_node(b)))
-    language = tag_language(tree, {}, TagRecipe.grammar_dfa)
+    language = tag_language(tree, {}, TagRecipe.grammar)
     machine = TagMachine(language, options[0]).rsm
     return CompiledGrammar(
         machine, vocab, kind="concatenation", source=f"({a.source}) + ({b.source})", stats=CompileStats()
