@@ -103,6 +103,10 @@ class GrammarMachine:
                 stacks = self.sets.union(stacks, below[symbol])
         self.rsm.set_return(frame, outcome, self._state(stacks))
 
+    def behind_space(self, state: int) -> int:
+        """See `LazyRSM`."""
+        raise AssertionError("white space is not apart here")
+
     def record(self, state: int, text: bytes) -> int:
         """No call is recorded."""
         raise AssertionError("no frame is recorded")

@@ -83,7 +83,7 @@ class TagRecipe:
         if not language.calls:
             return RSM.from_dfa(language.dfa)
         schemas = [called for called in language.calls if isinstance(called, Schema)]
-        return TagMachine(language, self._layout(schemas), **limits).rsm
+        return TagMachine(language, self._layout(schemas), **limits).handed_over()
 
     @staticmethod
     def grammar(node: GrammarText) -> DFA | Embedded:
