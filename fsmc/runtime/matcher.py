@@ -407,8 +407,8 @@ class GrammarMatcher:
             else:
                 known = lazy.asked.get((self._state, self._stack))
                 held = lazy.row(self._state, self._stack) if known is None else known
-                copy_flipped(held[2], self._row_address)
-                may_end = held[3]
+                copy_flipped(held[0], self._row_address)
+                may_end = held[1]
             if self._stop_texts:
                 for word, other_bits in self._stop_texts:
                     row[word] &= other_bits
