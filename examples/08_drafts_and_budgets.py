@@ -43,7 +43,9 @@ print("\nof the tree fit:", fsmc.fill_draft_bitmasks(matcher, tree, mask, parent
 
 # %% In a batch requests have drafts of different lengths, and some no constraint. The layout says whose row is whose.
 layout = fsmc.RowLayout.of([2, 0, 1], constrained=[True, False, True])
-print("rows of logits:", [layout.logit_rows(i) for i in range(3)], " that are masked:", layout.masked_logit_rows.tolist())
+print(
+    "rows of logits:", [layout.logit_rows(i) for i in range(3)], " that are masked:", layout.masked_logit_rows.tolist()
+)
 
 # %% Budgets. How many tokens does the shortest person need? And what may come when just one more than these are left?
 needed = matcher.num_tokens_to_complete()
