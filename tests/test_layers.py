@@ -38,6 +38,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "fsmc.compiler.schema",
     },
     "fsmc.compiler.tags": {
+        "fsmc.compiler.cfg",
         "fsmc.compiler.errors",
         "fsmc.compiler.syntax",
         "fsmc.compiler.automata",
