@@ -41,7 +41,8 @@ class Network:
     def __init__(self) -> None:
         self.nets: dict[int, Net] = {}
         self.terminals: dict[int, Terminal] = {}
-        self.schemas: dict[int, str] = {}
+        self.schemas: dict[int, Schema] = {}
+        self.text = ""
         self.root = 0
         self.root_nullable = False
         self.names: list[str] = []
@@ -78,6 +79,7 @@ class _Builder:
             self.number[name] = len(out.names)
             out.names.append(name)
         out.notes += tree.notes
+        out.text = tree.text
         graph: dict[int, list[int]] = {}
         names = list(tree.rules)
         pending = [self.number[tree.start]]
@@ -254,7 +256,7 @@ class _Builder:
             return self._call(draft, self.number[node.name], self.nullable[node.name], start)
         if isinstance(node, Schema):
             symbol = self._anonymous(node.text)
-            self.network.schemas[symbol] = node.text
+            self.network.schemas[symbol] = node
             return self._call(draft, symbol, False, start)
         if isinstance(node, Seq):
             for part in self._merged(node.parts):
