@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import json
 import os
 import re
@@ -150,6 +151,16 @@ def serve(model: Path, backend: str, n_drafts: int, port: int, log: Any) -> subp
     return subprocess.Popen(command, stdout=log, stderr=log, env=environment, start_new_session=True)
 
 
+def stop(process: subprocess.Popen[bytes]) -> None:
+    """End the server and the processes that it started."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGTERM)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(30)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
 async def until_ready(port: int, process: subprocess.Popen[bytes], seconds: float) -> None:
     until = time.monotonic() + seconds
     async with aiohttp.ClientSession() as session:
@@ -181,11 +192,7 @@ def measure(model: Path, backend: str, n_drafts: int, n: int, concurrency: int) 
             print(Path(log.name).read_text(errors="replace")[-6000:], file=sys.stderr)
             raise
         finally:
-            os.killpg(process.pid, signal.SIGTERM)
-            try:
-                process.wait(30)
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
+            stop(process)
     return {
         "backend": backend,
         "drafts": n_drafts,

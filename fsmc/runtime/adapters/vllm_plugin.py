@@ -43,6 +43,7 @@ def register() -> None:
 def _allow_the_name() -> None:
     """Add the name to those that the configuration takes, and to those that may be told about white space and members."""
     from pydantic.dataclasses import rebuild_dataclass
+    from vllm.config import VllmConfig
     from vllm.config import structured_outputs as module
 
     config = module.StructuredOutputsConfig
@@ -59,6 +60,7 @@ def _allow_the_name() -> None:
     decorator = config.__pydantic_decorators__.model_validators["_validate_structured_output_config"]
     decorator.func = checked
     rebuild_dataclass(config, force=True)
+    rebuild_dataclass(VllmConfig, force=True)  # it holds a copy of the other's checks
 
 
 def _wrap(owner: type, name: str, wrapper: Any) -> None:
