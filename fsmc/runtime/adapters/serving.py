@@ -28,9 +28,9 @@ def engine_manager(
 
     Raises VocabularyError for a tokenizer that cannot be read, ValueError for what the environment says wrongly.
 
-    >>> import fsmc
-    >>> from tokenizers import Tokenizer, models
+    >>> from tokenizers import Tokenizer, decoders, models
     >>> tokenizer = Tokenizer(models.BPE({"a": 0, "b": 1, "ab": 2}, [("a", "b")]))
+    >>> tokenizer.decoder = decoders.ByteLevel()
     >>> manager = engine_manager(tokenizer, vocab_size=4, eos_token_ids=[3])
     >>> compiled(manager, "regex", "(ab)+").vocab.size
     4

@@ -47,7 +47,8 @@ def _allow_the_name() -> None:
     from vllm.config import structured_outputs as module
 
     config = module.StructuredOutputsConfig
-    names = Literal[(*get_args(module.StructuredOutputsBackend), NAME)]  # type: ignore[valid-type]
+    choices = (*get_args(module.StructuredOutputsBackend), NAME)
+    names = Literal[choices]  # type: ignore[valid-type]
     module.StructuredOutputsBackend = names
     config.__annotations__["backend"] = names
     config.__dataclass_fields__["backend"].type = names
