@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from fsmc.runtime.drafts import RowLayout as RowLayout
     from fsmc.runtime.drafts import fill_draft_bitmask_batch as fill_draft_bitmask_batch
     from fsmc.runtime.drafts import fill_draft_bitmasks as fill_draft_bitmasks
+    from fsmc.runtime.engine import Engine as Engine
     from fsmc.runtime.generation import generate as generate
     from fsmc.runtime.grammar_queue import GrammarQueue as GrammarQueue
     from fsmc.runtime.grammar_workers import InvalidGrammar as InvalidGrammar
@@ -60,6 +61,9 @@ if TYPE_CHECKING:
     from fsmc.runtime.matcher import GrammarMatcher as GrammarMatcher
     from fsmc.runtime.ranks import RankAgreement as RankAgreement
     from fsmc.runtime.reasoning import ReasoningGate as ReasoningGate
+    from fsmc.runtime.request import Request as Request
+    from fsmc.runtime.request import Response as Response
+    from fsmc.runtime.sampling_params import SamplingParams as SamplingParams
 
 __version__ = "0.1.0"
 
@@ -94,6 +98,7 @@ _HOME = {
     "fsmc.runtime.bitmask": ("allocate_token_bitmask", "apply_token_bitmask_inplace"),
     "fsmc.runtime.constraint": ("Constraint",),
     "fsmc.runtime.drafts": ("RowLayout", "fill_draft_bitmask_batch", "fill_draft_bitmasks"),
+    "fsmc.runtime.engine": ("Engine",),
     "fsmc.runtime.generation": ("generate",),
     "fsmc.runtime.grammar_queue": ("GrammarQueue",),
     "fsmc.runtime.grammar_workers": ("InvalidGrammar",),
@@ -101,6 +106,8 @@ _HOME = {
     "fsmc.runtime.matcher": ("GrammarMatcher",),
     "fsmc.runtime.ranks": ("RankAgreement",),
     "fsmc.runtime.reasoning": ("ReasoningGate",),
+    "fsmc.runtime.request": ("Request", "Response"),
+    "fsmc.runtime.sampling_params": ("SamplingParams",),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 

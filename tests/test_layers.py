@@ -30,6 +30,12 @@ MAY_IMPORT: dict[str, set[str]] = {
         "fsmc.compiler.syntax",
         "fsmc.compiler.automata",
     },
+    "fsmc.compiler.cfg": {
+        "fsmc.jit",
+        "fsmc.compiler.errors",
+        "fsmc.compiler.syntax",
+        "fsmc.compiler.automata",
+    },
     "fsmc.compiler.tags": {
         "fsmc.compiler.errors",
         "fsmc.compiler.syntax",
@@ -44,17 +50,20 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "fsmc.compiler.warm_up": {"fsmc.compiler.schema", "fsmc.compiler.tokens"},
     "fsmc.compiler.grammar": {
+        "fsmc.compiler.algebra",  # the operators, when they are used
         "fsmc.jit",
         "fsmc.cache_dir",
         "fsmc.compiler.errors",
         "fsmc.compiler.syntax",
         "fsmc.compiler.automata",
         "fsmc.compiler.schema",
+        "fsmc.compiler.cfg",
         "fsmc.compiler.tags",
         "fsmc.compiler.tokens",
         "fsmc.jumpforward",
     },
     "fsmc.compiler.inputs": {"fsmc.compiler.errors"},
+    "fsmc.compiler.algebra": {"fsmc.compiler"},
     "fsmc.compiler.pipeline": {
         "fsmc.compiler.inputs",
         "fsmc.compiler.warm_up",
@@ -65,6 +74,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "fsmc.compiler.syntax",
         "fsmc.compiler.automata",
         "fsmc.compiler.schema",
+        "fsmc.compiler.cfg",
         "fsmc.compiler.tags",
         "fsmc.compiler.tokens",
         "fsmc.jumpforward",

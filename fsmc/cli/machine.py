@@ -247,7 +247,7 @@ class SchemaSource:
 
     def machine(self) -> LazyRSM:
         """Its machine."""
-        return self.recipe().build().rsm
+        return self.recipe().build().handed_over()
 
     def compile(self, vocabulary: Vocabulary, cache: bool = True, **limits: Any) -> CompiledGrammar:
         """Its grammar for a vocabulary. There is nothing to cache."""

@@ -57,6 +57,40 @@ class UnsupportedPatternError(PatternSyntaxError):
     """
 
 
+class GrammarError(FsmcError, ValueError):
+    """A grammar cannot be read, or a rule of it means nothing. Carries ``text``, ``span`` (characters), ``line`` and ``column`` (from
+    1) and the ``rule`` concerned ("" outside of rules).
+
+    >>> print(GrammarError("there is no rule 'itme'", "root ::= itme+", (9, 13), "root"))
+    line 1, column 10, in rule 'root': there is no rule 'itme'
+      root ::= itme+
+               ^^^^
+    """
+
+    def __init__(self, message: str, text: str, span: tuple[int, int], rule: str = "", hint: str = "") -> None:
+        self.message, self.text, self.span, self.rule, self.hint = message, text, span, rule, hint
+        self.line = text.count("\n", 0, span[0]) + 1
+        self.column = span[0] - text.rfind("\n", 0, span[0])
+        super().__init__(message, text, span, rule, hint)
+
+    def __str__(self) -> str:
+        start, end = self.span
+        first = self.text.rfind("\n", 0, start) + 1
+        line = self.text[first:].split("\n", 1)[0]
+        place, width = start - first, max(1, min(end, first + len(line)) - start)
+        if len(line) > 100:
+            shift = max(0, place - 40)
+            line, place, width = line[shift : shift + 100], place - shift, min(width, 60)
+        line = _SURROGATE.sub("\ufffd", line.replace("\t", " "))
+        where = f"line {self.line}, column {self.column}" + (f", in rule {self.rule!r}" if self.rule else "")
+        text = f"{where}: {self.message}\n  {line}\n  {' ' * place}{'^' * width}"
+        return f"{text}\n  {self.hint}" if self.hint else text
+
+
+class UnsupportedGrammarError(GrammarError):
+    """The grammar is well-formed but uses what fsmc cannot compile exactly."""
+
+
 class EmptyLanguageError(FsmcError, ValueError):
     """The constraint matches no text at all, so that nothing could ever be generated.
 

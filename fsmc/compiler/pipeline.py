@@ -210,9 +210,48 @@ class GrammarCompiler:
         seconds: dict[str, float] = {}
         recipe = SchemaRecipe(schema, self._text_options, draft, unique_items, registry)
         _timed(seconds, "schema", lambda: recipe.document)
-        machine = _timed(seconds, "machine", recipe.build, **self._growing).rsm
+        machine = _timed(seconds, "machine", recipe.build, **self._growing).handed_over()
         stats = CompileStats(0, 0, machine.n_states, 0, seconds)
         return CompiledGrammar(machine, self.vocab, kind="json_schema", source="", stats=stats, recipe=recipe)
+
+    def compile_grammar(
+        self, text: str, syntax: Literal["ebnf", "lark"] | None = None, *, start: str | None = None
+    ) -> CompiledGrammar:
+        """Compile a context-free grammar: exactly the texts that its first rule derives (see docs/grammars.md).
+
+        syntax: "ebnf" (llama.cpp's and XGrammar's) or "lark"; None: whichever it is in. start: the first rule, ``root`` in EBNF and
+        ``start`` in Lark unless given.
+
+        A regular grammar becomes a plain machine; any other one's is built as it is walked. Raises GrammarError (with line, column and
+        rule), UnsupportedGrammarError, EmptyLanguageError if no text can be derived, LimitExceeded.
+
+        >>> import fsmc
+        >>> vocab = fsmc.Vocabulary.from_tokens([b"(", b")", b"x", b""], eos_token_ids=[3])
+        >>> grammar = fsmc.GrammarCompiler(vocab, cache_dir=None).compile_grammar('root ::= "(" root ")" | "x"')
+        >>> grammar.machine.matches(b"((x))"), grammar.machine.matches(b"((x)")
+        (True, False)
+        """
+        from fsmc.compiler.cfg.recipe import GrammarRecipe
+
+        recipe = GrammarRecipe(text, syntax, start)
+        key = self._key("grammar", text, syntax or "", start or "")
+        cached = self._from_cache(key)
+        if cached is not None:
+            return cached
+        seconds: dict[str, float] = {}
+        _timed(seconds, "parse", lambda: recipe.tree)
+        machine = _timed(
+            seconds,
+            "machine",
+            recipe.build,
+            max_states=self.max_states,
+            max_bytes=self.max_bytes,
+            max_seconds=self.max_seconds,
+        )
+        stats = CompileStats(0, 0, machine.n_states, 0, seconds)
+        if isinstance(machine, RSM):
+            return self._finish(key, machine, "grammar", text, stats)
+        return CompiledGrammar(machine, self.vocab, kind="grammar", source=text, stats=stats, recipe=recipe)
 
     def compile_structural_tag(self, tag: Any) -> CompiledGrammar:
         """Compile a structural tag: free text in which triggers open constrained parts (see docs/structure.md).

@@ -19,25 +19,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import numpy as np
 import torch
 
 from fsmc.compiler.errors import FsmcError, LimitExceeded, TokenRejected
 from fsmc.compiler.grammar import CompiledGrammar
 from fsmc.compiler.tokens.vocabulary import Vocabulary
-from fsmc.jumpforward.retokenize import Retokenized, Retokenizer
-from fsmc.runtime.bitmask import (
-    allocate_token_bitmask,
-    apply_token_bitmask_inplace,
-    pack_token_bitmask,
-    unpack_token_bitmask,
-)
+from fsmc.jumpforward.retokenize import Retokenizer
+from fsmc.runtime.bitmask import allocate_token_bitmask, apply_token_bitmask_inplace
 from fsmc.runtime.cached_model import CachedModel
+from fsmc.runtime.jumps import Jump, Jumps
 from fsmc.runtime.matcher import GrammarMatcher
-from fsmc.runtime.sampling import Sampler
+from fsmc.runtime.sampling import Constrain, SamplingBatch
+from fsmc.runtime.sampling_params import SamplingParams
 from fsmc.runtime.text_stream import OnText, TextStream
-
-Jump = Literal["canonical", "exact", "off"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +79,7 @@ def generate(
     model: a transformers causal language model. tokenizer: its tokenizer. prompt: text, encoded with the special tokens
     that the tokenizer puts around a text, or token ids (of a chat template, say). grammar: compiled for the tokenizer's
     vocabulary; None leaves the model free, and ``jump`` without effect. vocab: only without a grammar, to read the
-    tokenizer once for many calls. temperature: 0 is greedy. top_p, seed: see `Sampler`. stop: strings that end the text
+    tokenizer once for many calls. temperature: 0 is greedy. top_p, seed: see `SamplingParams`. stop: strings that end the text
     and are not part of it. on_text: called with each new piece of text and whether it was forced; whole characters only.
 
     Raises ValueError for a prompt without tokens and for arguments out of range, LimitExceeded for a prompt that fills
@@ -105,8 +99,9 @@ def generate(
         raise ValueError(f"max_new_tokens={max_new_tokens} must not be negative")
     vocab = grammar.vocab if grammar is not None else vocab or Vocabulary.from_huggingface(tokenizer)
     decoding: _Decoding
-    session = (CachedModel(model), _encode_prompt(tokenizer, prompt), vocab, max_new_tokens)
-    sampler, stream = Sampler(temperature, top_p, seed), TextStream(on_text, stop)
+    session = (CachedModel(model), encode_prompt(tokenizer, prompt), vocab, max_new_tokens)
+    params = SamplingParams(temperature=temperature, top_p=top_p, seed=seed)
+    sampler, stream = SamplingBatch.of([params]), TextStream(on_text, stop)
     if grammar is None:
         decoding = _Decoding(*session, sampler, stream)
     else:
@@ -125,7 +120,7 @@ class _Decoding:
         prompt: list[int],
         vocab: Vocabulary,
         max_new_tokens: int,
-        sampler: Sampler,
+        sampler: SamplingBatch,
         stream: TextStream,
     ) -> None:
         self.model, self.prompt, self.vocab, self.sampler, self.stream = model, prompt, vocab, sampler, stream
@@ -134,7 +129,7 @@ class _Decoding:
             if len(prompt) >= model.max_length:
                 raise LimitExceeded("max_position_embeddings", model.max_length, len(prompt), "use a shorter prompt")
             self.max_new_tokens = min(max_new_tokens, model.max_length - len(prompt))
-        self.eos = frozenset(vocab.eos_token_ids) | _eos_of(model.model)
+        self.eos = frozenset(vocab.eos_token_ids) | eos_of(model.model)
         self.ids: list[int] = []
         self.stopped = False
         self.sampled_tokens = self.jumped_tokens = self.retokenized_tokens = 0
@@ -184,7 +179,13 @@ class _Decoding:
                 return
 
     def _choose(self, logits: torch.Tensor) -> int:
-        return self.sampler.pick(logits)
+        return self._pick(logits)
+
+    def _pick(self, logits: torch.Tensor, constrain: Constrain | None = None) -> int:
+        (sampled,) = self.sampler.sample(logits[None], constrain)
+        if isinstance(sampled, FsmcError):
+            raise sampled
+        return sampled.token
 
 
 class _ConstrainedDecoding(_Decoding):
@@ -196,18 +197,17 @@ class _ConstrainedDecoding(_Decoding):
         prompt: list[int],
         vocab: Vocabulary,
         max_new_tokens: int,
-        sampler: Sampler,
+        sampler: SamplingBatch,
         stream: TextStream,
         grammar: CompiledGrammar,
         jump: Jump,
         retokenizer: Retokenizer,
     ) -> None:
         super().__init__(model, prompt, vocab, max_new_tokens, sampler, stream)
-        self.jump, self.retokenizer = jump, retokenizer
+        self.jump = jump
         self.matcher = GrammarMatcher(grammar, stop_token_ids=self.eos)
+        self.jumps = Jumps(self.matcher, vocab, retokenizer, self.eos)
         self.mask = allocate_token_bitmask(1, vocab.size)
-        self.only_eos = pack_token_bitmask(np.isin(np.arange(vocab.size), sorted(self.eos)))
-        self.token_lengths = np.diff(vocab.token_offsets)
 
     def _step(self) -> None:
         if self.jump == "canonical":
@@ -226,73 +226,40 @@ class _ConstrainedDecoding(_Decoding):
                 f"after {self.stream.text[-40:]!r} the constraint goes on, but no token of the vocabulary does: "
                 "its tokens cannot spell every text (are single bytes or characters missing?)"
             )
-        apply_token_bitmask_inplace(logits, self.mask[0])
         self.mask_seconds += time.perf_counter() - began
-        token = self.sampler.pick(logits)
+        token = self._pick(logits, self._constrain)
         if not self.matcher.accept_token(token):
             raise TokenRejected(f"token {token} was chosen, but the mask does not allow it: are the logits NaN?")
         return token
 
+    def _constrain(self, logits: torch.Tensor) -> None:
+        began = time.perf_counter()
+        apply_token_bitmask_inplace(logits, self.mask)
+        self.mask_seconds += time.perf_counter() - began
+
     def _nothing_but_eos_may_follow(self) -> bool:
-        """Whether the text is complete and cannot go on, so that asking the model would be a wasted pass."""
-        if not self.matcher.is_completed():
-            return False
-        self.matcher.fill_next_token_bitmask(self.mask)
-        return bool((self.mask[0] == self.only_eos).all())
+        return self.jumps.only_the_end_may_follow()
 
     def _draft(self) -> list[int]:
         """The tokens of the forced text, behind those that there are; as many as there is room for."""
         began = time.perf_counter()
-        forced = self.matcher.find_jump_forward_string()
-        draft = self.retokenizer.tokenize(forced)[: self.max_new_tokens - len(self.ids) - 1]
+        draft = self.jumps.draft(self.max_new_tokens - len(self.ids) - 1)
         self.jump_seconds += time.perf_counter() - began
         return draft
 
     def _jump_forward(self) -> None:
         """Append what the constraint forces, and cut the last tokens afresh."""
         began = time.perf_counter()
-        forced = self.matcher.find_jump_forward_string().encode()
-        if forced:
-            new = self.retokenizer(self.ids, forced)
-            if len(new.ids) > self.max_new_tokens:  # no room: old tokens stay, as the text that is out must not shrink
-                added = self.retokenizer.tokenize(forced)[: self.max_new_tokens - len(self.ids)]
-                new = Retokenized(self.ids + added, len(self.ids))
-                forced = b"".join(map(self.vocab.text, added))
-            n_open = self._bytes_left_open(new.ids[-1], forced)
-            self._accept(forced[: len(forced) - n_open])
-            ids = new.ids
-            if n_open and self._some_allowed_token_is_longer(n_open):
-                ids, forced = ids[:-1], forced[:-n_open]
-            else:
-                self._accept(forced[len(forced) - n_open :])
-            self.jumped_tokens += len(ids) - len(self.ids)
-            self.retokenized_tokens += len(self.ids) - min(new.kept, len(ids))
-            self.ids = ids
-            self.stopped = self.stream.add(forced, forced=True)
+        jumped = self.jumps.jump(self.ids, self.max_new_tokens)
+        if jumped is not None:
+            self.jumped_tokens += len(jumped.ids) - len(self.ids)
+            self.retokenized_tokens += len(self.ids) - jumped.kept
+            self.ids = jumped.ids
+            self.stopped = self.stream.add(jumped.forced, forced=True)
         self.jump_seconds += time.perf_counter() - began
 
-    def _bytes_left_open(self, last_token: int, forced: bytes) -> int:
-        """The length of the last token after a jump if it may be left to the model, else 0.
 
-        Behind ``name: `` a model would rather write `` Ann`` in one token than a lone space and ``Ann``. Only white space
-        is worth it: other tokens are as likely to be cut where the forced text ends, and one left open costs a pass.
-        """
-        token = self.vocab.text(last_token)
-        is_text = 0 < len(token) <= len(forced) and token[0] & 0xC0 != 0x80
-        return len(token) if is_text and forced.decode(errors="replace")[-1].isspace() else 0
-
-    def _some_allowed_token_is_longer(self, length: int) -> bool:
-        """Whether a token that may come next has more bytes. Where ``length`` bytes are forced, it begins with them."""
-        self.matcher.fill_next_token_bitmask(self.mask)
-        allowed = unpack_token_bitmask(self.mask[0], self.vocab.size)
-        return bool((self.token_lengths[allowed] > length).any())
-
-    def _accept(self, forced: bytes) -> None:
-        if not self.matcher.accept_bytes(forced):
-            raise TokenRejected(f"the constraint forces {forced!r} but does not accept it")
-
-
-def _encode_prompt(tokenizer: Any, prompt: str | Sequence[int]) -> list[int]:
+def encode_prompt(tokenizer: Any, prompt: str | Sequence[int]) -> list[int]:
     if isinstance(prompt, str):
         encoded = tokenizer.encode(prompt)
         prompt = getattr(encoded, "ids", encoded)
@@ -302,7 +269,7 @@ def _encode_prompt(tokenizer: Any, prompt: str | Sequence[int]) -> list[int]:
     return ids
 
 
-def _eos_of(model: Any) -> frozenset[int]:
+def eos_of(model: Any) -> frozenset[int]:
     """The ids at which the model's own ``generate`` stops."""
     eos = model.generation_config.eos_token_id
     return frozenset() if eos is None else frozenset([eos] if isinstance(eos, int) else eos)

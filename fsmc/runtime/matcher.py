@@ -327,7 +327,7 @@ class GrammarMatcher:
 
     def is_far_from(self, max_tokens: int) -> bool:
         """Whether so many tokens are plenty: whichever is next, enough are left. False also where that is not known."""
-        return self._terminated or max_tokens > self.budget.enough(self._state, self._stack)
+        return self._terminated or self.budget.is_plenty(self.place, operator.index(max_tokens))
 
     def plan_to_complete(self, max_tokens: int | None = None) -> tuple[int, ...]:
         """The ids of tokens that complete the text, without an end token: of as few tokens as are known to do so.

@@ -1,0 +1,389 @@
+"""From a network to its recursive state machine, built as it is walked.
+
+A state of the machine is a set of stacks (stack_sets.py): all ways in which the text since the innermost open call may stand in the rules. Where
+a byte can only begin rules that are called here, the machine calls too: the frame keeps the places after them, and the callee's state knows only
+which symbols were begun, so that it is the same whoever called. Where a byte begins a call in one reading and goes on in another, the set holds both,
+with their stacks. So a deterministic grammar pushes and pops as a hand-written parser would, and the rest is run exactly, as sets.
+
+A callee exits with the set of symbols that are complete. Where it could go on as well, and the byte may follow in its caller, it exits with the whole
+set as the outcome: the caller puts it on top of its own stacks, and both readings go on in one state, one frame lower.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from fsmc.compiler.automata.lazy_rsm import MAX_BYTES, MAX_STATES, LazyRSM
+from fsmc.compiler.cfg.places import Places
+from fsmc.compiler.cfg.rules import Network
+from fsmc.compiler.cfg.stack_sets import EMPTY, StackSets
+from fsmc.compiler.errors import LimitExceeded
+
+MAX_STACK_SETS = 2_000_000
+MAX_DEPTH_OF_FRAMES = 4
+"""A terminal is called from stacks of at most so many places; deeper ones call the outermost rule first, or stay in the set."""
+_MAX_OPEN = 200
+"""Rules that one byte may begin, each inside of the other."""
+
+ROOT = -1
+"""The outcome of the whole text: nobody takes it."""
+
+
+class GrammarMachine:
+    """Builds the machine of a network; implements the builder protocol of `LazyRSM`. rsm: the machine.
+
+    max_seconds: for each row. max_stack_sets: of all sets of stacks; a grammar that is read in ever more ways reaches it, with `LimitExceeded`.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        *,
+        max_states: int = MAX_STATES,
+        max_bytes: int = MAX_BYTES,
+        max_seconds: float = 60.0,
+        max_stack_sets: int = MAX_STACK_SETS,
+    ) -> None:
+        self.network = network
+        self.places = Places(network)
+        places = self.places
+        self.sets = StackSets(max_stack_sets, places.is_end.__getitem__, places.takes_in)
+        self.rsm = LazyRSM(self, max_states=max_states, max_bytes=max_bytes)
+        self.max_seconds = max_seconds
+        self._deadline = 0.0
+        self._blocks: dict[int, int] = {}  # terminal → what to add to its places
+        self._outcomes: dict[Any, int] = {}
+        self._outcome_keys: dict[int, Any] = {}
+        self._class_ids: dict[bytes, int] = {}
+        self._class_maps: list[bytes] = []
+        self._combined: dict[tuple[int, int], int] = {}
+        self._place_classes: dict[int, int] = {}
+        root = network.root
+        self._root = len(network.names)  # a symbol that nothing follows
+        start = self.sets.of(((places.start[root], self.sets.base(self._root)),))
+        if network.root_nullable:
+            start = self.sets.union(start, self.sets.base(self._root))
+        self.rsm.start = self._state(start)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a user should know about the grammar: rules that nothing uses, and the like."""
+        return tuple(self.network.notes)
+
+    # ── what LazyRSM asks for ────────────────────────────────────────────────────────────────────────────────────────
+
+    def build_row(self, state: int) -> None:
+        """Make the row of a set of stacks: an edge for each class of bytes that its places tell apart."""
+        self._deadline = time.perf_counter() + self.max_seconds
+        stacks = self.rsm.state_key(state)
+        classes = self._classes(stacks)
+        codes: list[int] = []
+        seen = -1
+        for byte, number in enumerate(classes):
+            if number > seen:  # classes are numbered by their first bytes
+                seen = number
+                codes.append(self._edge(stacks, byte))
+        self.rsm.set_row(state, self.rsm.class_map(classes), codes, self._final(stacks))
+
+    def build_return(self, frame: int, outcome: int) -> None:
+        """Find where a caller goes on: in the places after the symbols that are complete, or in the callee's set on top of its own."""
+        self._deadline = time.perf_counter() + self.max_seconds
+        below = dict(self.rsm.frame_key(frame))
+        key = self._outcome_keys[outcome]
+        stacks = EMPTY
+        if isinstance(key, int):
+            stacks = self.sets.grafted(key, below)
+        else:
+            for symbol in key:
+                stacks = self.sets.union(stacks, below[symbol])
+        self.rsm.set_return(frame, outcome, self._state(stacks))
+
+    def record(self, state: int, text: bytes) -> int:
+        """No call is recorded."""
+        raise AssertionError("no frame is recorded")
+
+    # ── states ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _state(self, stacks: int) -> int:
+        """The state of a set of stacks; that of the terminal's block where it is a place in a called terminal."""
+        entries = self.sets.entries[stacks]
+        if len(entries) == 1:
+            place, rest = entries[0]
+            symbol = self.places.terminal_of[place] if place >= 0 else -1
+            if symbol >= 0 and rest == self.sets.base(symbol):
+                return place + self._block(symbol)
+        return self.rsm.new_state(stacks)
+
+    def _block(self, symbol: int) -> int:
+        """Add a terminal as a block that exits when it is complete; what to add to its places."""
+        known = self._blocks.get(symbol)
+        if known is not None:
+            return known
+        dfa = self.network.terminals[symbol].dfa
+        start = self.places.terminal_start(symbol) - dfa.start  # the place of state 0, if it had one
+        outcome, name = self._terminal_outcome(symbol)
+        follow = np.array([self.places.follow[symbol] >> byte & 1 for byte in range(256)], np.uint8)
+        pairs, byte_class = np.unique(dfa.byte_class.astype(np.int64) * 2 + follow, return_inverse=True)
+        targets = dfa.delta[:, pairs >> 1].astype(np.int32)
+        codes = targets.copy()
+        accepting = dfa.accepting[:, None]
+        follows = (pairs & 1).astype(bool)[None, :]
+        codes[accepting & follows & (targets == 0)] = self.rsm.exit_redo(outcome)
+        is_end = np.array([self.places.is_end[start + state] for state in range(dfa.n_states)])
+        is_end[0] = False
+        codes[is_end[targets]] = self.rsm.exit(outcome)
+        base = self.sets.base(symbol)
+        for state in np.flatnonzero((accepting & follows & (targets != 0)).any(axis=1)).tolist():
+            both = follows[0] & (targets[state] != 0)
+            codes[state, both] = self.rsm.exit_redo(self._outcome(self.sets.of(((start + state, base),))))
+            name = None
+        codes[0] = 0
+        final = np.where(dfa.accepting, outcome, -1).astype(np.int32)
+        offset = self.rsm.add_block(byte_class.reshape(256).astype(np.uint8), codes, final, name)
+        self._blocks[symbol] = offset - start
+        return offset - start
+
+    def _terminal_outcome(self, symbol: int) -> tuple[int, Any]:
+        """The outcome of a complete terminal: a number made of what it is, so that masks are shared by all grammars that have it."""
+        key = frozenset([symbol])
+        dfa = self.network.terminals[symbol].dfa
+        follow = self.places.follow[symbol].to_bytes(32, "little")
+        parts = (dfa.byte_class.tobytes(), dfa.delta.tobytes(), dfa.accepting.tobytes(), follow)
+        digest = hashlib.blake2b(b"".join(parts), digest_size=16).digest()
+        number = int.from_bytes(digest[:4], "little") & 0x3FFFFFFF | 0x20000000
+        if key in self._outcomes or number in self._outcome_keys:
+            return self._outcome(key), None
+        self._outcomes[key], self._outcome_keys[number] = number, key
+        return number, ("grammar terminal", digest)
+
+    def _outcome(self, key: frozenset[int] | int) -> int:
+        """The number of an outcome: a set of complete symbols, or a set of stacks to go on with."""
+        if isinstance(key, frozenset) and self._root in key:
+            return 0
+        known = self._outcomes.get(key)
+        if known is None:
+            known = 1 + len(self._outcomes)
+            while known in self._outcome_keys:
+                known += 1
+            self._outcomes[key] = known
+            self._outcome_keys[known] = key
+        return known
+
+    def _final(self, stacks: int) -> int:
+        """The outcome with which the text may end in a set."""
+        complete, pending, seen = set(), [stacks], {stacks}
+        final = self.places.final
+        while pending:
+            for place, rest in self.sets.entries[pending.pop()]:
+                if place < 0:
+                    complete.add(-1 - place)
+                elif final[place] and rest not in seen:
+                    seen.add(rest)
+                    pending.append(rest)
+        return self._outcome(frozenset(complete)) if complete else -1
+
+    # ── bytes ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _classes(self, stacks: int) -> bytes:
+        """Which bytes the places that may read next tell apart: the class of each byte, numbered by their first bytes."""
+        places = self.places
+        pending, seen, combined = [stacks], {stacks}, 0
+        if not self._class_maps:
+            self._class_id(bytes(256))
+        follow = 0
+        tops: set[int] = set()
+        while pending:
+            for place, rest in self.sets.entries[pending.pop()]:
+                if place < 0:
+                    follow |= 0 if -1 - place == self._root else places.follow[-1 - place]
+                    continue
+                if place not in tops:
+                    tops.add(place)
+                    combined = self._combine(combined, self._classes_of(place))
+                if places.final[place] and rest not in seen:
+                    seen.add(rest)
+                    pending.append(rest)
+        if follow:
+            combined = self._combine(combined, self._class_id(bytes(follow >> byte & 1 for byte in range(256))))
+        return self._class_maps[combined]
+
+    def _classes_of(self, place: int) -> int:
+        """The same of one place, with the beginnings of what it calls."""
+        known = self._place_classes.get(place)
+        if known is None:
+            places = self.places
+            known, pending, seen = 0, [place], {place}
+            while pending:
+                current = pending.pop()
+                targets = places.targets[current]
+                known = self._combine(known, self._class_id(places.classes[current], targets))
+                for symbol, _ in places.calls[current]:
+                    start = places.start.get(symbol) or places.terminal_start(symbol)
+                    if start not in seen:
+                        seen.add(start)
+                        pending.append(start)
+            self._place_classes[place] = known
+        return known
+
+    def _class_id(self, classes: bytes, targets: list[int] | None = None) -> int:
+        """The number of a map; classes with the same target are one."""
+        numbers: dict[int, int] = {}
+        if targets is not None:
+            classes = bytes(numbers.setdefault(targets[c], len(numbers)) for c in classes)
+        else:
+            classes = bytes(numbers.setdefault(c, len(numbers)) for c in classes)
+        known = self._class_ids.get(classes)
+        if known is None:
+            known = self._class_ids[classes] = len(self._class_maps)
+            self._class_maps.append(classes)
+        return known
+
+    def _combine(self, a: int, b: int) -> int:
+        """The map that tells apart what either does."""
+        if a == b or b == 0:
+            return a
+        if a == 0:
+            return b
+        key = (a, b) if a < b else (b, a)
+        known = self._combined.get(key)
+        if known is None:
+            numbers: dict[tuple[int, int], int] = {}
+            classes = bytes(
+                numbers.setdefault(pair, len(numbers))
+                for pair in zip(self._class_maps[a], self._class_maps[b], strict=True)
+            )
+            known = self._combined[key] = self._class_id(classes)
+        return known
+
+    # ── edges ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _edge(self, stacks: int, byte: int) -> int:
+        """The code of what a byte does in a set of stacks."""
+        sets, rsm = self.sets, self.rsm
+        direct, calls, complete = self._moves([(entry, True) for entry in sets.entries[stacks]], byte)
+        follows = any(self.places.follow[symbol] >> byte & 1 for symbol in complete if symbol != self._root)
+        if direct == EMPTY and not calls:
+            return rsm.exit_redo(self._outcome(frozenset(complete))) if follows else 0
+        if follows:
+            return rsm.exit_redo(self._outcome(stacks))
+        if direct == EMPTY:
+            below, inside = self._called(calls, byte)
+            if any(place >= 0 for place, _ in sets.entries[inside]):
+                return rsm.call(self._state(inside), rsm.new_frame(tuple(sorted(below.items()))))
+            after = EMPTY
+            for place, _ in sets.entries[inside]:
+                after = sets.union(after, below[-1 - place])
+        else:
+            after = direct
+            for symbol, rest in calls.items():
+                after = sets.union(after, self._entered(symbol, byte, rest, 0))
+        entries = sets.entries[after]
+        if entries[0][0] < 0 and all(place < 0 for place, _ in entries):
+            complete = {-1 - place for place, _ in entries}
+            if self._root not in complete:
+                return rsm.exit(self._outcome(frozenset(complete)))
+        return self._state(after)
+
+    def _moves(
+        self, entries: Iterable[tuple[tuple[int, int], bool]], byte: int
+    ) -> tuple[int, dict[int, int], set[int]]:
+        """What a byte does: the stacks that go on without a call; symbol called → the stacks after it; the symbols that are complete.
+
+        entries: with whether their places may end. A call at the very end of what is known is no call: it goes on with the same stacks.
+        """
+        sets, places = self.sets, self.places
+        direct = EMPTY
+        calls: dict[int, int] = {}
+        complete: set[int] = set()
+        pending = list(entries)
+        seen = set(pending)
+        popped: set[int] = set()
+        while pending:
+            (place, rest), may_end = pending.pop()
+            if place < 0:
+                complete.add(-1 - place)
+                continue
+            target = places.targets[place][places.classes[place][byte]]
+            if target:
+                direct = sets.union(direct, sets.push(target, rest))
+            for symbol, after in places.calls[place]:
+                if not places.first(symbol) >> byte & 1:
+                    continue
+                below = sets.push(after, rest)
+                if symbol in self.network.terminals:
+                    if places.is_end[places.entry(symbol, byte)]:
+                        direct = sets.union(direct, below)
+                        continue
+                elif below == rest:
+                    entry = ((places.start[symbol], rest), False)
+                    if entry not in seen:
+                        seen.add(entry)
+                        pending.append(entry)
+                    continue
+                calls[symbol] = sets.union(calls.get(symbol, EMPTY), below)
+            if may_end and places.final[place] and rest not in popped:
+                popped.add(rest)
+                for lower in sets.entries[rest]:
+                    item = (lower, True)
+                    if item not in seen:
+                        seen.add(item)
+                        pending.append(item)
+            if len(seen) & 0x3FF == 0x3FF:
+                self._check_time()
+        return direct, calls, complete
+
+    def _called(self, calls: dict[int, int], byte: int) -> tuple[dict[int, int], int]:
+        """What to call where a byte only begins symbols: symbol → stacks after it, and the set inside.
+
+        Terminals if nothing else begins, so that whoever gets to one is in the same state; else the symbols called here.
+        """
+        sets = self.sets
+        terminals = self._terminals(calls, byte)
+        if terminals is not None and max(map(sets.depth.__getitem__, terminals.values())) <= MAX_DEPTH_OF_FRAMES:
+            calls = terminals
+        inside = EMPTY
+        for symbol in calls:
+            inside = sets.union(inside, self._entered(symbol, byte, sets.base(symbol), 0))
+        return calls, inside
+
+    def _terminals(self, calls: dict[int, int], byte: int) -> dict[int, int] | None:
+        """The terminals that begin, innermost in the calls, with the stacks after them; None if a byte of a rule itself is read."""
+        sets, places = self.sets, self.places
+        found: dict[int, int] = {}
+        pending = list(calls.items())
+        n = 0
+        while pending:
+            symbol, below = pending.pop()
+            if symbol in self.network.terminals:
+                found[symbol] = sets.union(found.get(symbol, EMPTY), below)
+                continue
+            direct, inner, _ = self._moves([((places.start[symbol], below), False)], byte)
+            if direct != EMPTY:
+                return None
+            pending += inner.items()
+            n += 1
+            if n > _MAX_OPEN:
+                return None
+        return found
+
+    def _entered(self, symbol: int, byte: int, below: int, n_open: int) -> int:
+        """The stacks inside a symbol after its first byte, on top of ``below``."""
+        sets, places = self.sets, self.places
+        if symbol in self.network.terminals:
+            return sets.push(places.entry(symbol, byte), below)
+        if n_open > _MAX_OPEN:
+            raise LimitExceeded("max_open", _MAX_OPEN, n_open, "rules begin with each other more deeply than that")
+        inside, calls, _ = self._moves([((places.start[symbol], below), False)], byte)
+        for called, rest in calls.items():
+            inside = sets.union(inside, self._entered(called, byte, rest, n_open + 1))
+        return inside
+
+    def _check_time(self) -> None:
+        late = time.perf_counter() - self._deadline
+        if late > 0:
+            raise LimitExceeded("max_seconds", self.max_seconds, self.max_seconds + late, "for one step of the text")

@@ -1,0 +1,242 @@
+"""A rule as a deterministic automaton whose letters are bytes and the names of other rules: a *net*.
+
+Together the nets are a recursive transition network (Woods, 1970). Being deterministic and minimal over these letters, a net has one
+place for all positions in a rule after which the same may follow, however the rule was written.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from fsmc.compiler.errors import LimitExceeded
+
+SYMBOL = 256
+"""Letters from here on are symbols: letter − SYMBOL is the number of a rule or terminal."""
+
+_MAX_MINIMIZED = 3_000_000
+"""Rows that minimizing looks at before it is given up: it is not needed, only good."""
+
+
+class Limits(NamedTuple):
+    """Bounds on what is made of a grammar. deadline: of ``time.perf_counter``."""
+
+    max_states: int
+    max_bytes: int
+    max_seconds: float
+    deadline: float
+
+    @classmethod
+    def new(cls, max_states: int, max_bytes: int, max_seconds: float) -> Limits:
+        """Limits whose time begins now."""
+        return cls(max_states, max_bytes, max_seconds, time.perf_counter() + max_seconds)
+
+    def check(self, n_states: int) -> None:
+        """Raise LimitExceeded for too many states, or when the time is over."""
+        if n_states > self.max_states:
+            raise LimitExceeded("max_states", self.max_states, n_states, "places in the rules of the grammar")
+        late = time.perf_counter() - self.deadline
+        if late > 0:
+            raise LimitExceeded("max_seconds", self.max_seconds, self.max_seconds + late, "in analysing the grammar")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Net:
+    """rows: letter → next place, for each place; the first place is the start. final: whether the rule may end in a place."""
+
+    rows: list[dict[int, int]]
+    final: list[bool]
+
+    def is_end(self, place: int) -> bool:
+        """Whether nothing but the end can follow."""
+        return self.final[place] and not self.rows[place]
+
+    def symbols(self) -> set[int]:
+        """The numbers of the symbols among its letters."""
+        return {letter - SYMBOL for row in self.rows for letter in row if letter >= SYMBOL}
+
+
+@dataclass(slots=True)
+class Draft:
+    """A net in the making: nondeterministic, with steps that read nothing."""
+
+    limits: Limits
+    edges: list[list[tuple[int, int]]] = field(default_factory=list)
+    skips: list[list[int]] = field(default_factory=list)
+    final: set[int] = field(default_factory=set)
+
+    def place(self) -> int:
+        """A new place."""
+        self.edges.append([])
+        self.skips.append([])
+        if not len(self.edges) & 0xFFF:
+            self.limits.check(len(self.edges))
+        return len(self.edges) - 1
+
+    def word(self, start: int, letters: Iterable[int], end: int) -> None:
+        """A path of letters."""
+        place, pending = start, list(letters)
+        for i, letter in enumerate(pending):
+            target = end if i == len(pending) - 1 else self.place()
+            self.edges[place].append((letter, target))
+            place = target
+        if not pending:
+            self.skips[start].append(end)
+
+    def copy(self, net: Net) -> int:
+        """A copy of a net without its ends; its first place."""
+        first = len(self.edges)
+        for row in net.rows:
+            place = self.place()
+            self.edges[place] = [(letter, first + target) for letter, target in row.items()]
+        return first
+
+    def to_net(self, start: int = 0) -> Net:
+        """The minimal net, without places from which no end can be reached."""
+        return minimize(trim(self.determinize(start)))
+
+    def determinize(self, start: int) -> Net:
+        """The subset construction."""
+        closures: dict[int, frozenset[int]] = {}
+        first = self._closure([start], closures)
+        numbers: dict[frozenset[int], int] = {first: 0}
+        pending = [first]
+        rows: list[dict[int, int]] = []
+        final: list[bool] = []
+        for places in pending:  # grows as it goes
+            moves: dict[int, list[int]] = {}
+            for place in places:
+                for letter, target in self.edges[place]:
+                    moves.setdefault(letter, []).append(target)
+            row = {}
+            for letter, targets in moves.items():
+                closed = self._closure(targets, closures)
+                number = numbers.get(closed)
+                if number is None:
+                    number = numbers[closed] = len(pending)
+                    pending.append(closed)
+                row[letter] = number
+            rows.append(row)
+            final.append(not self.final.isdisjoint(places))
+            if not len(rows) & 0xFF or len(places) > 1000:
+                self.limits.check(len(rows))
+        return Net(rows, final)
+
+    def _closure(self, places: list[int], known: dict[int, frozenset[int]]) -> frozenset[int]:
+        if len(places) == 1 and places[0] in known:
+            return known[places[0]]
+        found, pending = set(places), list(places)
+        while pending:
+            for target in self.skips[pending.pop()]:
+                if target not in found:
+                    found.add(target)
+                    pending.append(target)
+        if len(found) > 256:
+            self.limits.check(len(self.edges))
+        closed = frozenset(found)
+        if len(places) == 1:
+            known[places[0]] = closed
+        return closed
+
+
+def trim(net: Net) -> Net:
+    """Without places that reach no end, and places that are not reached."""
+    sources: list[list[int]] = [[] for _ in net.rows]
+    for place, row in enumerate(net.rows):
+        for target in row.values():
+            sources[target].append(place)
+    live = {place for place, is_final in enumerate(net.final) if is_final}
+    pending = list(live)
+    while pending:
+        for source in sources[pending.pop()]:
+            if source not in live:
+                live.add(source)
+                pending.append(source)
+    return _renumbered(net, {place: place for place in range(len(net.rows))}, live)
+
+
+def minimize(net: Net) -> Net:
+    """The smallest net of the same language over letters (Moore, 1956), or the same one where that would take long."""
+    n = len(net.rows)
+    blocks = [int(is_final) for is_final in net.final]
+    n_blocks, n_looked = len(set(blocks)), 0
+    while True:
+        numbers: dict[tuple[int, frozenset[tuple[int, int]]], int] = {}
+        blocks = [
+            numbers.setdefault(
+                (block, frozenset((letter, blocks[target]) for letter, target in row.items())), len(numbers)
+            )
+            for block, row in zip(blocks, net.rows, strict=True)
+        ]
+        if len(numbers) == n_blocks:
+            break
+        n_blocks = len(numbers)
+        n_looked += n
+        if n_looked > _MAX_MINIMIZED:
+            return net
+    representative: dict[int, int] = {}
+    for place, block in enumerate(blocks):
+        representative.setdefault(block, place)
+    return _renumbered(net, {place: representative[block] for place, block in enumerate(blocks)}, None)
+
+
+def _renumbered(net: Net, place_of: dict[int, int], live: set[int] | None) -> Net:
+    """The places that are reached from the start, in the order in which they are; ``place_of``: which stands for which."""
+    start = place_of[0]
+    if live is not None and start not in live:
+        return Net([{}], [False])
+    numbers, order = {start: 0}, [start]
+    rows: list[dict[int, int]] = []
+    for place in order:  # grows as it goes
+        row = {}
+        for letter, target in net.rows[place].items():
+            target = place_of[target]
+            if live is not None and target not in live:
+                continue
+            if target not in numbers:
+                numbers[target] = len(order)
+                order.append(target)
+            row[letter] = numbers[target]
+        rows.append(row)
+    return Net(rows, [net.final[place] for place in order])
+
+
+def components(graph: Mapping[int, Iterable[int]]) -> Iterator[list[int]]:
+    """The strongly connected components, those that are referred to first (Tarjan, 1972, without recursion)."""
+    index: dict[int, int] = {}
+    low: dict[int, int] = {}
+    stack: list[int] = []
+    on_stack: set[int] = set()
+    for root in graph:
+        if root in index:
+            continue
+        work: list[tuple[int, Iterator[int]]] = [(root, iter(graph[root]))]
+        index[root] = low[root] = len(index)
+        stack.append(root)
+        on_stack.add(root)
+        while work:
+            node, targets = work[-1]
+            for target in targets:
+                if target not in index:
+                    index[target] = low[target] = len(index)
+                    stack.append(target)
+                    on_stack.add(target)
+                    work.append((target, iter(graph[target])))
+                    break
+                if target in on_stack:
+                    low[node] = min(low[node], index[target])
+            else:
+                work.pop()
+                if work:
+                    low[work[-1][0]] = min(low[work[-1][0]], low[node])
+                if low[node] == index[node]:
+                    found = []
+                    while True:
+                        member = stack.pop()
+                        on_stack.discard(member)
+                        found.append(member)
+                        if member == node:
+                            break
+                    yield found

@@ -1,0 +1,160 @@
+"""All places of a network in one numbering, with what each may read, call and end."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from fsmc.compiler.cfg.nets import SYMBOL
+from fsmc.compiler.cfg.rules import Network
+
+_MAX_PAIRS = 300
+"""Pairs of places looked at when asking whether one place takes in another; beyond, it is taken not to."""
+
+ALL_BYTES = (1 << 256) - 1
+
+
+class Places:
+    """Place 0 is none. Those of a net are numbered from ``first[symbol]`` on, its start first; those of a terminal when it is first entered.
+
+    next: byte → place, for each place, as a list by byte class; classes: the class of each byte. calls: (symbol, the place after it).
+    final: whether the symbol may end here; is_end: whether nothing else can happen.
+    """
+
+    def __init__(self, network: Network) -> None:
+        self.network = network
+        self.classes: list[bytes] = [bytes(256)]
+        self.targets: list[list[int]] = [[0]]
+        self.calls: list[tuple[tuple[int, int], ...]] = [()]
+        self.final: list[bool] = [False]
+        self.is_end: list[bool] = [False]
+        self.terminal_of: list[int] = [-1]
+        self.start: dict[int, int] = {}
+        self._takes_in: dict[tuple[int, int], bool] = {}
+        self._first: dict[int, int] = {}
+        for symbol, net in network.nets.items():
+            first = self.start[symbol] = len(self.final)
+            for place, row in enumerate(net.rows):
+                listed: dict[int, int] = {0: 0}
+                classes = bytearray(256)
+                for letter, target in row.items():
+                    if letter < SYMBOL:
+                        classes[letter] = listed.setdefault(first + target, len(listed))
+                self.classes.append(bytes(classes))
+                self.targets.append(list(listed))
+                self.calls.append(
+                    tuple((letter - SYMBOL, first + target) for letter, target in row.items() if letter >= SYMBOL)
+                )
+                self.final.append(net.final[place])
+                self.is_end.append(net.is_end(place))
+                self.terminal_of.append(-1)
+
+    def terminal_start(self, symbol: int) -> int:
+        """The place at the beginning of a terminal."""
+        known = self.start.get(symbol)
+        if known is None:
+            dfa = self.network.terminals[symbol].dfa
+            offset = len(self.final) - 1  # state 0, dead, has no place of its own
+            known = self.start[symbol] = offset + dfa.start
+            classes = dfa.byte_class.tobytes()
+            accepting = dfa.accepting.tolist()
+            for state, row in enumerate(dfa.delta.tolist()):
+                if state == 0:
+                    continue
+                self.classes.append(classes)
+                self.targets.append([target and offset + target for target in row])
+                self.calls.append(())
+                self.final.append(accepting[state])
+                self.is_end.append(accepting[state] and not any(row))
+                self.terminal_of.append(symbol)
+        return known
+
+    def entry(self, symbol: int, byte: int) -> int:
+        """The place in a terminal after its first byte, or 0."""
+        start = self.terminal_start(symbol)
+        return self.targets[start][self.classes[start][byte]]
+
+    def first(self, symbol: int) -> int:
+        """The bytes with which a symbol may begin, as bits."""
+        known = self._first.get(symbol)
+        if known is None:
+            is_net = symbol in self.network.nets
+            start = self.start[symbol] if is_net else self.terminal_start(symbol)
+            known = self._first[symbol] = self.first_of(start)
+        return known
+
+    def first_of(self, place: int) -> int:
+        """The bytes that may be read next in a place, without leaving its symbol."""
+        bits, pending, seen = 0, [place], {place}
+        while pending:
+            current = pending.pop()
+            targets = self.targets[current]
+            for byte, number in enumerate(self.classes[current]):
+                if targets[number]:
+                    bits |= 1 << byte
+            for symbol, _ in self.calls[current]:
+                start = self.start.get(symbol) or self.terminal_start(symbol)
+                if start not in seen:
+                    seen.add(start)
+                    pending.append(start)
+        return bits
+
+    @cached_property
+    def follow(self) -> dict[int, int]:
+        """The bytes that may follow each symbol somewhere, as bits."""
+        follow = dict.fromkeys((*self.network.nets, *self.network.terminals), 0)
+        ends: dict[int, set[int]] = {}  # symbols at the end of which others end
+        for symbol, net in self.network.nets.items():
+            for place in range(self.start[symbol], self.start[symbol] + len(net.rows)):
+                for called, after in self.calls[place]:
+                    follow[called] |= self.first_of(after)
+                    if self.final[after]:
+                        ends.setdefault(symbol, set()).add(called)
+        pending = [symbol for symbol in ends if follow[symbol]]
+        while pending:
+            symbol = pending.pop()
+            for called in ends.get(symbol, ()):
+                if follow[symbol] & ~follow[called]:
+                    follow[called] |= follow[symbol]
+                    pending.append(called)
+        return follow
+
+    def takes_in(self, below: int, above: int) -> bool:
+        """Whether what may follow ``above`` and then ``below`` is just what may follow ``below``: so after ``x ("," x)*`` in itself."""
+        known = self._takes_in.get((below, above))
+        if known is None:
+            known = self._takes_in[below, above] = (
+                self.terminal_of[below] < 0 and self.terminal_of[above] < 0 and self._compare(below, above)
+            )
+        return known
+
+    def _compare(self, below: int, above: int) -> bool:
+        first = frozenset([(True, above)] + ([(False, below)] if self.final[above] else []))
+        pending = [(first, below)]
+        seen = set(pending)
+        while pending:
+            mixed, place = pending.pop()
+            if any(not is_above and self.final[p] for is_above, p in mixed) != self.final[place]:
+                return False
+            moves: dict[int, set[tuple[bool, int]]] = {}
+            for is_above, p in mixed:
+                for letter, target in self._letters(p):
+                    reached = moves.setdefault(letter, set())
+                    reached.add((is_above, target))
+                    if is_above and self.final[target]:
+                        reached.add((False, below))
+            single = dict(self._letters(place))
+            if moves.keys() != single.keys():
+                return False
+            for letter, reached in moves.items():
+                pair = (frozenset(reached), single[letter])
+                if pair not in seen:
+                    seen.add(pair)
+                    pending.append(pair)
+            if len(seen) > _MAX_PAIRS:
+                return False
+        return True
+
+    def _letters(self, place: int) -> list[tuple[int, int]]:
+        targets = self.targets[place]
+        found = [(byte, targets[number]) for byte, number in enumerate(self.classes[place]) if targets[number]]
+        return found + [(SYMBOL + symbol, after) for symbol, after in self.calls[place]]

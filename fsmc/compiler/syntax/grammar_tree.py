@@ -1,0 +1,100 @@
+"""The tree of a context-free grammar: what both syntaxes, EBNF and Lark, are read into.
+
+Whatever is visibly regular is an `Expr` already (literals, classes, regexes); five nodes put such pieces and references to rules together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from fsmc.compiler.syntax.expr import Expr
+
+Span = tuple[int, int]
+"""Where in the text something stands: start and end, in characters."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """Base of the nodes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf(Node):
+    """A regular piece. alone: it holds assertions (looks, anchors), which see its own text only, so that it is never merged with others."""
+
+    expr: Expr
+    alone: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Ref(Node):
+    """A rule by its name."""
+
+    name: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Schema(Node):
+    """A JSON value that is valid under a JSON Schema, given as text."""
+
+    text: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Seq(Node):
+    """The parts, one after the other; no parts is the empty text."""
+
+    parts: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice(Node):
+    """Any one of the branches."""
+
+    branches: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Times(Node):
+    """``minimum`` to ``maximum`` copies of the body; None: no bound."""
+
+    body: Node
+    minimum: int
+    maximum: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A name, what it stands for, and where the name is defined. is_terminal: of Lark, a name in capitals."""
+
+    name: str
+    body: Node
+    span: Span
+    is_terminal: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class GrammarTree:
+    """A grammar as it was read. rules: by name, in the order of the text. notes: what a user should know about how it was read."""
+
+    text: str
+    rules: dict[str, Rule]
+    start: str
+    notes: tuple[str, ...] = field(default=())
+
+
+def seq(parts: list[Node]) -> Node:
+    """The parts in sequence, without needless nesting."""
+    return parts[0] if len(parts) == 1 else Seq(tuple(parts))
+
+
+def choice(branches: list[Node]) -> Node:
+    """Any of the branches, without needless nesting."""
+    return branches[0] if len(branches) == 1 else Choice(tuple(branches))
+
+
+def times(body: Node, minimum: int, maximum: int | None) -> Node:
+    """Copies of the body."""
+    return body if minimum == maximum == 1 else Times(body, minimum, maximum)

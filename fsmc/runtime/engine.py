@@ -1,0 +1,367 @@
+"""A small engine: many requests at once, each with a constraint of its own or none, in packed passes of one model.
+
+It is what a serving engine does around the masks, in the open: continuous batching (a request joins and leaves between
+any two passes), jump-forward, a prefix cache, masks that are filled while the model computes, and failures that stay with
+the request that has them.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple, TypeVar
+from weakref import WeakKeyDictionary
+
+import torch
+
+from fsmc.compiler.errors import FsmcError
+from fsmc.compiler.grammar import CompiledGrammar
+from fsmc.compiler.tokens.vocabulary import Vocabulary
+from fsmc.jumpforward.retokenize import Retokenizer
+from fsmc.runtime.bitmask import allocate_token_bitmask, apply_token_bitmask_inplace
+from fsmc.runtime.engine_row import Row
+from fsmc.runtime.generation import encode_prompt, eos_of
+from fsmc.runtime.jumps import Jumps
+from fsmc.runtime.mask_thread import MaskThread
+from fsmc.runtime.matcher import GrammarMatcher
+from fsmc.runtime.packed_model import PackedModel, Part
+from fsmc.runtime.prefix_cache import PrefixCache, common_prefix_length
+from fsmc.runtime.reasoning import ReasoningGate
+from fsmc.runtime.request import PendingGrammar, Request, Response, Ticket
+from fsmc.runtime.sampling import SamplingBatch
+
+T = TypeVar("T")
+
+WORTH_WAITING_FOR = 4
+"""A request waits one pass for another that is just reading the same beginning, if that spares it so many tokens."""
+
+_IDLE_SECONDS = 0.01
+
+
+class Step(NamedTuple):
+    """One pass: how many rows and tokens it had, and where the time went. mask_seconds: for filling masks and
+    applying them, of the threads that did it; waiting_seconds: until the masks were there, after the model was done."""
+
+    n_rows: int
+    n_tokens: int
+    seconds: float
+    forward_seconds: float
+    waiting_seconds: float
+    mask_seconds: float
+
+
+class Engine:
+    """Runs a transformers causal model for any number of requests.
+
+    tokenizer: the model's; vocab: its vocabulary at the model's width (None: read from the tokenizer). max_batch_size:
+    requests that run at the same time; max_tokens_per_pass: what they bring to one pass together, so that long prompts are
+    read in pieces; prefix_cache_bytes: of keys and values that requests share. on_step: called with each `Step`.
+
+    `submit` and `Ticket.abort` may be called from any thread. One thread steps: `run` does, or the one that `start` makes.
+
+    >>> import fsmc
+    >>> from fsmc.runtime.toy_model import toy_model
+    >>> model, tokenizer, vocab = toy_model()
+    >>> compiler = fsmc.GrammarCompiler(vocab, cache_dir=None)
+    >>> engine = Engine(model, tokenizer, vocab)
+    >>> names = [f"the (gardener|librarian) {i} is here" for i in range(3)]
+    >>> responses = engine.run([Request("Who? ", compiler.compile_regex(name)) for name in names])
+    >>> [response.text[-9:] for response in responses], responses[0].finish_reason
+    (['0 is here', '1 is here', '2 is here'], 'stop')
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any,
+        vocab: Vocabulary | None = None,
+        *,
+        max_batch_size: int = 8,
+        max_tokens_per_pass: int = 2048,
+        prefix_cache_bytes: int = 1 << 28,
+        on_step: Callable[[Step], None] | None = None,
+    ) -> None:
+        for name, value in (("max_batch_size", max_batch_size), ("max_tokens_per_pass", max_tokens_per_pass)):
+            if value < 1:
+                raise ValueError(f"{name}={value} must be at least 1")
+        self.vocab = vocab if vocab is not None else Vocabulary.from_huggingface(tokenizer)
+        self.model, self.tokenizer = PackedModel(model), tokenizer
+        self.prefixes = PrefixCache(prefix_cache_bytes)
+        self.max_batch_size, self.max_tokens_per_pass, self.on_step = max_batch_size, max_tokens_per_pass, on_step
+        self._eos = frozenset(self.vocab.eos_token_ids) | eos_of(model)
+        self._retokenizers: WeakKeyDictionary[CompiledGrammar, Retokenizer] = WeakKeyDictionary()
+        self._mask_thread = MaskThread()
+        self._mask = allocate_token_bitmask(max_batch_size, self.vocab.size)
+        self._waiting: list[Row] = []
+        self._running: list[Row] = []
+        self._sampling = SamplingBatch.of([])  # row by row what runs
+        self._news = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._closing = False
+
+    # --------------------------------------------------------------------------------------------------- for callers
+
+    def submit(self, request: Request) -> Ticket:
+        """Put a request in the queue. Whatever may be wrong with it is told by its response."""
+        row = Row(Ticket(request), self.vocab)
+        with self._news:
+            if self._closing:
+                raise RuntimeError("the engine is closed")
+            self._waiting.append(row)
+            self._news.notify()
+        return row.ticket
+
+    def run(
+        self, requests: Iterable[Request], on_done: Callable[[int, Response], None] | None = None
+    ) -> list[Response]:
+        """Answer all these requests; the responses in their order. on_done: called with (place, response) as each ends."""
+        tickets = [self.submit(request) for request in requests]
+        open_tickets = dict(enumerate(tickets))
+        while open_tickets:
+            if self._thread is None:
+                if not self.step():
+                    time.sleep(_IDLE_SECONDS)
+            else:
+                next(iter(open_tickets.values())).result()
+            for place, ticket in list(open_tickets.items()):
+                if ticket.response is not None:
+                    del open_tickets[place]
+                    if on_done is not None:
+                        on_done(place, ticket.response)
+        return [ticket.result() for ticket in tickets]
+
+    def start(self) -> Engine:
+        """Step in a thread of its own from now on, until `close`."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._serve, daemon=True, name="fsmc-engine")
+            self._thread.start()
+        return self
+
+    def close(self) -> None:
+        """Abort what there is, and end the threads."""
+        with self._news:
+            self._closing = True
+            self._news.notify()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join()
+        for row in [*self._running, *self._waiting]:
+            row.ticket.abort()
+        self.step()  # which answers what was aborted, and computes nothing
+        self._mask_thread.close()
+
+    def __enter__(self) -> Engine:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # ------------------------------------------------------------------------------------------------------- one step
+
+    def step(self) -> bool:
+        """One pass of the model for all that run; False if there was nothing to compute (grammars may be compiling)."""
+        began = time.perf_counter()
+        self._admit()
+        for row in self._running:
+            self._guarded(row, row.prepare)
+        self._retire()
+        rows = list(self._running)
+        if not rows:
+            return False
+        parts = self._parts(rows)
+        masks = self._mask_thread.start(lambda: self._fill_masks(rows))
+        logits, forward_seconds = _timed(self._forward, rows, parts)
+        _, waiting_seconds = _timed(masks.wait)
+        self._keep_prefixes(rows)
+        apply_seconds = self._choose(rows, logits)
+        self._retire()
+        if self.on_step is not None:
+            n_tokens = sum(len(part.ids) for part in parts)
+            mask_seconds = sum(row.last_mask_seconds for row in rows) + apply_seconds
+            seconds = time.perf_counter() - began
+            self.on_step(Step(len(rows), n_tokens, seconds, forward_seconds, waiting_seconds, mask_seconds))
+        return True
+
+    def _admit(self) -> None:
+        """Let in what is ready, as many as there are places; what is not does not hold up those behind it."""
+        with self._news:
+            waiting = list(self._waiting)
+        gone = []
+        for row in waiting:
+            if row.ticket.aborted:
+                row.finish_reason = "abort"
+                if isinstance(row.request.grammar, PendingGrammar):
+                    row.request.grammar.cancel()
+            elif len(self._running) == self.max_batch_size or not self._guarded(row, self._is_ready, row):
+                if row.finish_reason is None:
+                    continue
+            else:
+                row.admitted = time.perf_counter()
+                self._running.append(row)
+                self._sampling = self._sampling.merge(SamplingBatch.of([row.request.sampling]))
+            gone.append(row)
+            if row.finish_reason is not None:
+                row.respond()
+        if gone:
+            with self._news:
+                self._waiting = [row for row in self._waiting if row not in gone]
+
+    def _is_ready(self, row: Row) -> bool:
+        """Whether its grammar is there, and nobody is just reading the same prompt, which it can then share."""
+        if not row.n_prompt:
+            grammar = row.request.grammar
+            if grammar is not None and not isinstance(grammar, CompiledGrammar):
+                outcome = grammar.poll()
+                if outcome is None:
+                    return False
+                if not isinstance(outcome, CompiledGrammar):
+                    raise FsmcError(outcome.message) from getattr(outcome, "error", None)
+                grammar = outcome
+            self._open(row, grammar)
+        known = self.prefixes.match_length(row.sequence)
+        return all(
+            other.is_prefilled or common_prefix_length(row.sequence, other.sequence) < known + WORTH_WAITING_FOR
+            for other in self._running
+        )
+
+    def _open(self, row: Row, grammar: CompiledGrammar | None) -> None:
+        stops = self._eos | frozenset(row.request.stop_token_ids)
+        matcher: GrammarMatcher | ReasoningGate | None = None
+        jumps = None
+        if grammar is not None:
+            if grammar.vocab.size != self.vocab.size:
+                raise ValueError(f"a grammar for {grammar.vocab.size} tokens; this model's has {self.vocab.size}")
+            matcher = GrammarMatcher(grammar, stop_token_ids=stops)
+            if row.request.thinking_end is not None:
+                matcher = ReasoningGate(matcher, row.request.thinking_end)
+            retokenizer = self._retokenizers.get(grammar)
+            if retokenizer is None:
+                named = grammar.source if grammar.kind == "structural_tag" else ""
+                retokenizer = Retokenizer.for_tokenizer(self.tokenizer, grammar.vocab, named)
+                self._retokenizers[grammar] = retokenizer
+            row.vocab = grammar.vocab  # which has the special tokens that the grammar names
+            jumps = Jumps(matcher, grammar.vocab, retokenizer, stops)
+        row.open(encode_prompt(self.tokenizer, row.request.prompt), self.model.max_length, matcher, jumps, stops)
+
+    def _parts(self, rows: Sequence[Row]) -> list[Part]:
+        """What each row brings to the pass: at least one token, and no more together than the pass may have."""
+        parts: list[Part] = []
+        room = self.max_tokens_per_pass - len(rows)
+        n_logits = 0
+        for row in rows:
+            row.shared_tokens += self.prefixes.extend(row.past, row.sequence)
+            part = row.part(1 + max(room, 0))
+            room -= len(part.ids) - 1
+            row.first_logit, row.n_logits = n_logits, part.n_logits
+            row.computed_tokens += len(part.ids)
+            row.forward_passes += 1
+            n_logits += part.n_logits
+            parts.append(part)
+        if n_logits > len(self._mask):
+            self._mask = allocate_token_bitmask(n_logits, self.vocab.size)
+        return parts
+
+    def _fill_masks(self, rows: Sequence[Row]) -> None:
+        """In the other thread: the masks of every row whose logits this pass gives."""
+        for row in rows:
+            row.last_mask_seconds = 0.0
+            if row.matcher is not None and row.n_logits:
+                self._guarded(row, row.fill_masks, self._mask, row.first_logit)
+
+    def _forward(self, rows: Sequence[Row], parts: Sequence[Part]) -> torch.Tensor | None:
+        try:
+            return self.model.forward(parts)
+        except Exception as error:  # out of memory, say: these requests end, the engine does not
+            for row in rows:
+                row.fail(error)
+            return None
+
+    def _keep_prefixes(self, rows: Sequence[Row]) -> None:
+        """What has just been read to the end of its prompt is there for others from now on."""
+        for row in rows:
+            if not row.is_prefilled and row.past.length >= row.n_prompt:
+                row.is_prefilled = True
+                self.prefixes.insert(row.sequence[: row.past.length], row.past)
+
+    def _choose(self, rows: Sequence[Row], logits: torch.Tensor | None) -> float:
+        """A token for every row; where it is the drafted one, the next as well, and so on. Seconds for applying masks."""
+        going_on = [row for row in rows if row.n_logits and row.finish_reason is None]
+        place, seconds = 0, 0.0
+        while going_on:
+            assert logits is not None
+            at = [row.first_logit + place for row in going_on]
+            masked = [i for i, row in enumerate(going_on) if row.matcher is not None]
+            constrain = _Constrain(self._mask, at, masked)
+            batch = self._sampling
+            if going_on != self._running:
+                batch = batch.filter([self._running.index(row) for row in going_on])
+            histories = [row.history for row in going_on] if batch.needs_histories else None
+            chosen = batch.sample(logits[at], constrain, histories)
+            going_on = [
+                row
+                for row, sampled in zip(going_on, chosen, strict=True)
+                if self._guarded(row, row.take, sampled, place)
+            ]
+            place += 1
+            seconds += constrain.seconds
+        for row in rows:
+            row.settle()
+        return seconds
+
+    def _retire(self) -> None:
+        """Answer what has ended; the others move up."""
+        if all(row.finish_reason is None for row in self._running):
+            return
+        for row in self._running:
+            if row.finish_reason is not None:
+                if row.error is None and row.past.length:
+                    self.prefixes.insert(row.sequence[: row.past.length], row.past)
+                row.respond()
+        staying = [i for i, row in enumerate(self._running) if row.finish_reason is None]
+        self._sampling = self._sampling.filter(staying)
+        self._running = [self._running[i] for i in staying]
+
+    def _guarded(self, row: Row, function: Callable[..., T], *arguments: Any) -> T | None:
+        """Call something for one row; what it raises ends that row, and nothing else."""
+        try:
+            return function(*arguments)
+        except Exception as error:
+            row.fail(error)
+            return None
+
+    def _serve(self) -> None:
+        """The thread's life: step, or wait for something to do."""
+        try:
+            while not self._closing:
+                if not self.step():
+                    with self._news:
+                        if not self._closing:
+                            self._news.wait(_IDLE_SECONDS if self._waiting else None)
+        finally:  # also if it dies: nobody must wait for ever
+            with self._news:
+                self._closing = True
+                rows = [*self._running, *self._waiting]
+                self._running, self._waiting = [], []
+            for row in rows:
+                if row.finish_reason is None:
+                    row.fail(RuntimeError("the engine ended before this request"))
+                row.respond()
+
+
+class _Constrain:
+    """Applies the masks of some rows, and says how long it took."""
+
+    def __init__(self, mask: Any, at: list[int], masked: list[int]) -> None:
+        self._mask, self._at, self._masked = mask, at, masked
+        self.seconds = 0.0
+
+    def __call__(self, logits: torch.Tensor) -> None:
+        if self._masked:
+            began = time.thread_time()
+            apply_token_bitmask_inplace(logits, self._mask[self._at], self._masked)
+            self.seconds += time.thread_time() - began
+
+
+def _timed(function: Callable[..., T], *arguments: Any) -> tuple[T, float]:
+    began = time.perf_counter()
+    return function(*arguments), time.perf_counter() - began

@@ -1,0 +1,70 @@
+"""A thread that fills masks while the model computes: both leave Python's lock alone most of the time."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from queue import SimpleQueue
+
+_LOOK_AFTER_SECONDS = 0.2
+"""How often one who waits looks whether the thread is still there."""
+
+
+class Job:
+    """A function that is being called elsewhere; see `MaskThread`."""
+
+    def __init__(self, function: Callable[[], None], thread: threading.Thread) -> None:
+        self._function, self._thread = function, thread
+        self._done = threading.Event()
+        self._succeeded = False
+
+    def run(self) -> None:
+        """The thread's part."""
+        try:
+            self._function()
+            self._succeeded = True
+        except BaseException:  # who waits calls the function again, and meets the error where it can be dealt with
+            pass
+        finally:
+            self._done.set()
+
+    def wait(self) -> None:
+        """Return when the function has been called. If that failed, or the thread died before, it is called here."""
+        while not self._done.wait(_LOOK_AFTER_SECONDS) and self._thread.is_alive():
+            pass
+        if not self._succeeded:
+            self._function()
+
+
+class MaskThread:
+    """One daemon thread, started when first needed, and anew if it has died.
+
+    >>> thread, done = MaskThread(), []
+    >>> thread.start(lambda: done.append(1)).wait()
+    >>> done
+    [1]
+    """
+
+    def __init__(self) -> None:
+        self._thread: threading.Thread | None = None
+        self._jobs: SimpleQueue[Job | None] = SimpleQueue()
+
+    def start(self, function: Callable[[], None]) -> Job:
+        """Have ``function`` called; calling it twice must do no harm."""
+        if self._thread is None or not self._thread.is_alive():
+            self._jobs = SimpleQueue()
+            self._thread = threading.Thread(target=_work, args=(self._jobs,), daemon=True, name="fsmc-masks")
+            self._thread.start()
+        job = Job(function, self._thread)
+        self._jobs.put(job)
+        return job
+
+    def close(self) -> None:
+        """Let the thread end."""
+        self._jobs.put(None)
+        self._thread = None
+
+
+def _work(jobs: SimpleQueue[Job | None]) -> None:
+    while (job := jobs.get()) is not None:
+        job.run()
