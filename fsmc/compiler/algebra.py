@@ -94,8 +94,8 @@ def concatenation(a: CompiledGrammar, b: CompiledGrammar) -> CompiledGrammar:
     if len(set(options)) != 1:
         raise ConstraintError("the two lay out JSON differently: compile them with the same options")
     tree = Sequence((_as_node(a), _as_node(b)))
-    language = tag_language(tree, {}, TagRecipe.grammar_dfa)
-    machine = TagMachine(language, options[0]).rsm
+    language = tag_language(tree, {}, TagRecipe.grammar)
+    machine = TagMachine(language, options[0]).handed_over()
     return CompiledGrammar(
         machine, vocab, kind="concatenation", source=f"({a.source}) + ({b.source})", stats=CompileStats()
     )
@@ -193,7 +193,7 @@ def _of_schemas(vocab: Vocabulary, write: Callable[..., Any], *recipes: SchemaRe
         registry = registry.with_resource(uri, SPECIFICATIONS[draft].create_resource(schema))
         references.append({"$ref": uri})
     combined = SchemaRecipe(write(*references), first.options, None, first.unique_items, registry)
-    machine = combined.build().rsm
+    machine = combined.build().handed_over()
     return CompiledGrammar(machine, vocab, kind="json_schema", source="", stats=CompileStats(), recipe=combined)
 
 

@@ -427,6 +427,10 @@ class ProductMachine:
             target = self._state(self.analysis.after(inner, way), allowed)
         self.rsm.set_return(frame, outcome, target)
 
+    def behind_space(self, state: int) -> int:
+        """See `LazyRSM`."""
+        raise AssertionError("white space is not apart here")
+
     def record(self, state: int, text: bytes) -> int:
         """See `LazyRSM`."""
         raise AssertionError("there are no recorded frames")
