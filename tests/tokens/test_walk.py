@@ -142,7 +142,7 @@ def test_kernels_do_what_their_python_does(monkeypatch):
     state, stack, _, _ = advance(machine, stacks, machine.start, EMPTY_STACK, array(b"[[1+1"))
     looked, new = allowed_ids(machine, stacks, trie, state, stack), new_scratch
     for module, names in ((stacks_module, ["push_node"]), (walk, ["after", "push_node", "_step", "_advance"]),
-                          (mask_walk, ["after", "_add_range", "_groups", "_walk", "_list_ids"])):  # fmt: skip
+                          (mask_walk, ["after", "_add_range", "packed_groups", "_walk", "_list_ids"])):  # fmt: skip
         for name in names:
             monkeypatch.setattr(module, name, getattr(module, name).py_func)
 

@@ -22,7 +22,7 @@ from fsmc.compiler.automata.dfa import Array
 from fsmc.compiler.automata.recursion import RecursiveMachine
 from fsmc.compiler.automata.tables import CALL, EXIT, UNKNOWN, read_only
 from fsmc.compiler.tokens.stacks import ReturnStacks, after
-from fsmc.compiler.tokens.trie import TokenTrie
+from fsmc.compiler.tokens.trie import DEPTH, END, START, TokenTrie, packed_groups
 from fsmc.compiler.tokens.walk import DONE, FULL, MISSING
 from fsmc.jit import addresses_of, bytes_at, copy_bytes, int_rows_at, ints_at, kernel, long_rows_at, longs_at
 
@@ -31,9 +31,6 @@ RECORD = 4
 """int64 numbers at the beginning of a record: `addresses_of` the words of a mask row and of the ids that differ."""
 
 _NO_NODE = -1
-
-DEPTH, END, START = 1, 2, 3
-"""Columns of ``TokenTrie.packed``."""
 
 STATE, STACK, JOB, NODE, LOWEST, N_RANGES, FRAME, NUMBER, LOOKED, SIZE, FINAL, ROOM, N_EXITS, N_IDS = range(14)
 """Registers of a walk. STATE, STACK: where it begins. JOB, NODE, LOWEST, N_RANGES: how far it has come. FRAME, NUMBER: what is
@@ -194,12 +191,6 @@ def _add_range(ranges: Array, n_ranges: int, low: int, high: int) -> int:
 
 
 @kernel
-def _groups(trie: Array, node: int) -> int:
-    """The byte groups below a node of ``TokenTrie.packed``."""
-    return np.int64(trie[node, 7]) << 32 | np.int64(np.uint32(trie[node, 6]))
-
-
-@kernel
 def _walk(
     edges: Array, states: Array, class_maps: Array, actions: Array, returns: Array, loops: Array, nodes: Array, trie: Array,
     exits: Array, ranges: Array, path: Array, stack: int, job: int, node: int, lowest: int, n_ranges: int,
@@ -278,7 +269,7 @@ def _walk(
             if q == 0:
                 node = below
                 continue
-            stays = _groups(trie, node) & ~loops[q] == 0 and trie[node, 0] >> 8 <= states[q, 3]
+            stays = packed_groups(trie, node) & ~loops[q] == 0 and trie[node, 0] >> 8 <= states[q, 3]
             low, high = trie[node, START], trie[node, START + 2 if stays else START + 1]
             n_ranges = _add_range(ranges, n_ranges, low, high)
             if stays:
@@ -312,7 +303,7 @@ def _walk_block(
                 n_exits += 1
             node = below
             continue
-        stays = _groups(trie, node) & ~loops[q] == 0 and trie[node, 0] >> 8 <= states[q, 3]
+        stays = packed_groups(trie, node) & ~loops[q] == 0 and trie[node, 0] >> 8 <= states[q, 3]
         low, high = trie[node, START], trie[node, START + 2 if stays else START + 1]
         n_ranges = _add_range(ranges, n_ranges, low, high)
         path[d, 0] = q
@@ -397,7 +388,7 @@ def _alike_at(machine: Array, trie: Array, record: Array, scratch: Array, regist
             ids[i] = flipped[i]
             words[flipped[i] >> 5] ^= np.int32(1) << np.int32(flipped[i] & 31)
         registers[N_EXITS], registers[N_IDS] = 0, len(flipped)
-    status = _alike(
+    status: int = _alike(
         ints_at(machine, 0), int_rows_at(machine, 1, 4), bytes_at(machine, 2), int_rows_at(machine, 3, 3),
         int_rows_at(trie, 0, 8), ints_at(trie, 1), int_rows_at(trie, 4, 3), path, words, exits, ids, registers,
     )  # fmt: skip

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 _SMALL = 12  # groups up to this size are sorted by insertion: passing over 257 counters would cost more
 
 
+DEPTH, END, START = 1, 2, 3
+"""Columns of ``TokenTrie.packed``."""
+
+
 @dataclass(frozen=True, eq=False)
 class TokenTrie:
     """Every token with bytes, in a trie without its root, nodes in preorder, children in byte order.
@@ -66,7 +70,11 @@ class TokenTrie:
         packed = np.empty((len(self.byte), 8), np.int32)
         packed[:, 0] = self.byte | self.rounds[self.level] << 8
         packed[:, 1], packed[:, 2] = self.depth, self.end
-        packed[:, 3], packed[:, 4], packed[:, 5] = self.token_start[:-1], self.token_start[1:], self.token_start[self.end]
+        packed[:, 3], packed[:, 4], packed[:, 5] = (
+            self.token_start[:-1],
+            self.token_start[1:],
+            self.token_start[self.end],
+        )
         packed[:, 6:] = self.groups.view(np.int32).reshape(-1, 2)
         for name, made in (("tops", tops), ("no_tokens", no_tokens), ("packed", packed)):
             made.setflags(write=False)
@@ -277,3 +285,10 @@ def _longest_below(parent: Array, below: Array) -> None:
         if parent[node] >= 0:
             if below[parent[node]] < below[node] + 1:
                 below[parent[node]] = below[node] + 1
+
+
+@kernel
+def packed_groups(packed: Array, node: int) -> int:
+    """The byte groups below a node of ``TokenTrie.packed``."""
+    groups: int = np.int64(packed[node, 7]) << 32 | np.int64(np.uint32(packed[node, 6]))
+    return groups
