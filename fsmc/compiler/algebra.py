@@ -24,8 +24,9 @@ import referencing.jsonschema
 from fsmc.compiler.automata import algebra as regular
 from fsmc.compiler.automata.dfa import DFA
 from fsmc.compiler.automata.equivalence import difference_witness, shortest_string
+from fsmc.compiler.automata.product_machine import ProductMachine
 from fsmc.compiler.automata.rsm import RSM
-from fsmc.compiler.automata.rsm_product import BOTH, DFA_ONLY, EITHER, Analysis, Combination, ProductMachine
+from fsmc.compiler.automata.rsm_product import BOTH, DFA_ONLY, EITHER, Analysis, Combination
 from fsmc.compiler.errors import ConstraintError, EmptyLanguageError
 from fsmc.compiler.grammar import CompiledGrammar, CompileStats
 from fsmc.compiler.schema.recipe import SchemaRecipe

@@ -45,7 +45,7 @@ def test_an_answer_about_lengths_is_right() -> None:
 def test_what_takes_too_long_is_given_up() -> None:
     far = [(machine(f"(?:a{{{n}}})*a"), True) for n in (7, 11, 13)]  # first met at a text of 1,002 letters
     long = (machine("a{1000}a*"), True)
-    assert have_common_text([*far, long], max_tuples=500) is None
+    assert have_common_text([*far, long], max_states=2000) is None
     assert have_common_text([*far, long]) is True
 
 

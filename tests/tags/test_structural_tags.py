@@ -390,6 +390,30 @@ def test_schemas_with_identifiers_and_drafts_of_their_own() -> None:
     assert not accepts(grammar, '<1>"new"') and not accepts(grammar, '<2>"old"')
 
 
+@pytest.mark.parametrize(
+    "format_",
+    [
+        {"type": "repeat", "min": 0, "max": 10**9, "content": const("ab")},
+        {"type": "repeat", "min": 10**9, "max": -1, "content": const("ab")},
+        sequence(regex("(a|b)*a(a|b){25}"), const("c")),
+    ],
+    ids=["many", "at least many", "explosion"],
+)
+def test_hostile_tags_reach_a_limit(format_) -> None:
+    with pytest.raises(fsmc.LimitExceeded):
+        COMPILER.compile_structural_tag(format_)
+
+
+def test_deep_tags_are_refused() -> None:
+    deep = const("a")
+    for _ in range(200):
+        deep = sequence(deep)
+    with pytest.raises(fsmc.ConstraintError, match="formats nest more than 100 deep"):
+        COMPILER.compile_structural_tag(deep)
+    with pytest.raises(fsmc.ConstraintError, match="this is not: maximum recursion depth"):
+        COMPILER.compile_structural_tag("[" * 100_000)
+
+
 def test_many_tools() -> None:
     tags = [tag(f"<f=tool_{i}>", schema({"type": "object", "required": [f"k{i}"]}), "</f>") for i in range(300)]
     grammar = COMPILER.compile_structural_tag(triggered(*tags, triggers=["<f="]))

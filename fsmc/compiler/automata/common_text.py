@@ -13,19 +13,19 @@ import numpy as np
 from fsmc.compiler.automata.dfa import DFA, Array
 from fsmc.jit import addresses_of, bytes_at, int_rows_at, kernel
 
-MAX_TUPLES = 30_000
-"""Tuples of states that are looked at before the search is given up."""
+MAX_STATES = 300_000
+"""States in the tuples that are looked at, together, before the search is given up."""
 
 _FIRST_TUPLES = 1000
 _NONE, _FOUND, _OTHER_LENGTHS, _TOO_MANY = range(4)
 
 
 def have_common_text(
-    machines: Sequence[tuple[DFA, bool]], low: int = 0, high: int | None = None, max_tuples: int = MAX_TUPLES
+    machines: Sequence[tuple[DFA, bool]], low: int = 0, high: int | None = None, max_states: int = MAX_STATES
 ) -> bool | None:
     """Whether a text of ``low`` to ``high`` characters (UTF-8) is accepted by each machine given with True and by none of the others.
 
-    None if that was not found out: more than ``max_tuples`` tuples of states were met, or only texts of other lengths.
+    None if that was not found out: tuples of more than ``max_states`` states were met, or only texts of other lengths.
 
     >>> from fsmc.compiler.schema.format_machine import machine
     >>> words, digits = machine("[a-z0-9]*"), machine(".*[0-9]{3}.*")
@@ -40,6 +40,7 @@ def have_common_text(
     starts = np.array([dfa.start for dfa, _ in machines], np.int32)
     wanted = np.array([sign for _, sign in machines], np.bool_)
     longest = np.iinfo(np.int64).max if high is None else high
+    max_tuples = max_states // len(machines)
     n_tuples = min(_FIRST_TUPLES, max_tuples)
     while True:
         tuples = np.empty((n_tuples, len(machines)), np.int32)
