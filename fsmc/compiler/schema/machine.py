@@ -115,6 +115,11 @@ def _any_value(options: TextOptions) -> SchemaMachine:
     return m
 
 
+def any_value(options: TextOptions) -> LazyRSM:
+    """What every machine with this layout begins with; not to be walked, but forked."""
+    return _any_value(options).rsm if options.indent is None else resident(0).rsm
+
+
 class SchemaMachine:
     """Builds the machine of one schema; implements the builder protocol of `LazyRSM`.
 
