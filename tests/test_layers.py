@@ -50,6 +50,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "fsmc.compiler.warm_up": {"fsmc.compiler.schema", "fsmc.compiler.tokens"},
     "fsmc.compiler.grammar": {
+        "fsmc.compiler.algebra",  # the operators, when they are used
         "fsmc.jit",
         "fsmc.cache_dir",
         "fsmc.compiler.errors",
@@ -62,6 +63,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "fsmc.jumpforward",
     },
     "fsmc.compiler.inputs": {"fsmc.compiler.errors"},
+    "fsmc.compiler.algebra": {"fsmc.compiler"},
     "fsmc.compiler.pipeline": {
         "fsmc.compiler.inputs",
         "fsmc.compiler.warm_up",

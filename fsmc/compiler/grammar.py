@@ -21,6 +21,7 @@ from fsmc.compiler.tokens.vocabulary import Vocabulary
 from fsmc.jumpforward.jump_map import JumpForwardMap
 
 if TYPE_CHECKING:
+    from fsmc.compiler.algebra import Comparison
     from fsmc.compiler.cfg.recipe import GrammarRecipe
     from fsmc.compiler.schema.recipe import SchemaRecipe
     from fsmc.compiler.tags.recipe import TagRecipe
@@ -103,6 +104,11 @@ class CompiledGrammar:
         return self._source if self._recipe is None else self._recipe.text
 
     @property
+    def recipe(self) -> SchemaRecipe | TagRecipe | GrammarRecipe | None:
+        """What a machine is made from that is built as it is walked; None for others."""
+        return self._recipe
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """What a user should know: parts of a schema that are not checked (formats nobody knows), rules that nothing uses."""
         return self.machine.builder.notes if isinstance(self.machine, LazyRSM) else ()
@@ -163,6 +169,68 @@ class CompiledGrammar:
                 self._on_index(self)
         return self._index
 
+    def __and__(self, other: CompiledGrammar) -> CompiledGrammar:
+        """What both allow, see `fsmc.compiler.algebra`.
+
+        >>> import fsmc
+        >>> vocab = fsmc.Vocabulary.from_tokens([b"[1]", b"[", b"]", b""], eos_token_ids=[3])
+        >>> compiler = fsmc.GrammarCompiler(vocab, cache_dir=None)
+        >>> lists, short = compiler.compile_json_schema({"type": "array", "items": {"type": "null"}}), compiler.compile_regex(".{0,6}")
+        >>> both = lists & short
+        >>> both.machine.matches(b"[null]"), both.machine.matches(b"[null,null]"), bool(both.subset_of(short))
+        (True, False, True)
+        """
+        from fsmc.compiler.algebra import intersection
+
+        return intersection(self, other)
+
+    def __or__(self, other: CompiledGrammar) -> CompiledGrammar:
+        """What at least one of the two allows."""
+        from fsmc.compiler.algebra import union
+
+        return union(self, other)
+
+    def __sub__(self, other: CompiledGrammar) -> CompiledGrammar:
+        """What this one allows and the other does not."""
+        from fsmc.compiler.algebra import difference
+
+        return difference(self, other)
+
+    def __invert__(self) -> CompiledGrammar:
+        """What this one does not allow: of a schema the JSON texts of all other values, else all other texts."""
+        from fsmc.compiler.algebra import complement
+
+        return complement(self)
+
+    def __add__(self, other: CompiledGrammar) -> CompiledGrammar:
+        """A text of this one, followed by one of the other."""
+        from fsmc.compiler.algebra import concatenation
+
+        return concatenation(self, other)
+
+    def subset_of(self, other: CompiledGrammar) -> Comparison:
+        """Whether the other allows all that this one allows: true or false, with a shortest ``witness`` if not.
+
+        Raises ConstraintError where it cannot be told exactly, LimitExceeded.
+
+        >>> import fsmc
+        >>> vocab = fsmc.Vocabulary.from_tokens([b"1", b""], eos_token_ids=[1])
+        >>> compiler = fsmc.GrammarCompiler(vocab, cache_dir=None, whitespace="compact")
+        >>> year, integer = compiler.compile_regex("[0-9]{4}"), compiler.compile_json_schema({"type": "integer"})
+        >>> result = year.subset_of(integer)
+        >>> bool(result), result.witness
+        (False, b'0000')
+        """
+        from fsmc.compiler.algebra import subset
+
+        return subset(self, other)
+
+    def equivalent(self, other: CompiledGrammar) -> Comparison:
+        """Whether both allow the same, as `subset_of`."""
+        from fsmc.compiler.algebra import equivalence
+
+        return equivalence(self, other)
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write an index file: the machine and, if it was built, the whole index. Atomic; safetensors form.
 
@@ -199,8 +267,9 @@ class CompiledGrammar:
         if self._recipe is not None:
             texts, metadata = self._recipe.to_arrays()
             arrays = {**texts}
+        elif not isinstance(self.machine, RSM):
+            raise MachineError(f"a {self.kind} that is made as it is walked cannot be saved: save what it was made of")
         else:
-            assert isinstance(self.machine, RSM)
             arrays = {f"machine.{name}": array for name, array in pack(self.machine).items()}
         if self._index is not None:
             arrays |= {f"index.{name}": array for name, array in self._index.arrays().items()}

@@ -104,10 +104,10 @@ def fill_bitmask_batch(
         else:
             row = matcher._masks.row(matcher._state, matcher._stack)
             found.append(row)
-            places.append(row[2])
+            places.append(row[0])
             for word, other_bits in matcher._stop_texts:
                 edits.append((i, word, other_bits, _NO_BITS))
-            if not row[3] or not matcher.is_completed():
+            if not row[1] or not matcher.is_completed():
                 continue
         for word, bit in matcher._stop_bits:
             edits.append((i, word, _ALL_BITS, bit))

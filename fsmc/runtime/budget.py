@@ -11,6 +11,7 @@ the shortest endings after any token has, and every byte is a token.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import weakref
 from collections import deque
@@ -28,7 +29,7 @@ from fsmc.compiler.tokens.stacks import ReturnStacks
 from fsmc.compiler.tokens.token_ends import token_ends
 from fsmc.compiler.tokens.trie import TokenTrie
 from fsmc.compiler.tokens.vocabulary import Vocabulary
-from fsmc.compiler.tokens.walk import Recording, advance
+from fsmc.compiler.tokens.walk import NOTHING, Recording, advance
 
 if TYPE_CHECKING:
     from fsmc.compiler.grammar import CompiledGrammar
@@ -41,8 +42,14 @@ MAX_EXACT_STATES = 256
 """Of a machine without calls, up to which plans are searched token by token."""
 MAX_WALKS = 2_000
 """Of the token trie, in one search token by token."""
-MAX_HARD_TOKENS = 64
-"""Of those after which no plan is known without trying each of them, so many are tried."""
+MAX_HARD_TOKENS, MAX_HARD_IN_GROUP = 24, 6
+"""Of those tokens after which no plan is known without trying each of them, so many are tried, and of those that lead to the same
+state."""
+MARGIN_FACTOR, MARGIN = 4, 256
+"""Where several items or members that must differ are still to come, what the shortest ending is depends on all texts read. So
+many times the tokens of one ending, and so many more, count as plenty there: the one bound here that is not proven."""
+MAX_HARD_ENDS = 2
+"""Places for which a plan is too hard to find, after which no more are looked for in one mask: each takes half a second."""
 _MAX_PLANS = 1 << 19
 _INSIDE_CHARACTER = 3
 """Bytes that complete a character which a token has begun."""
@@ -84,6 +91,7 @@ class TokenBudget:
         self._written_out: dict[_Place, Plan] = {}
         self._edges: dict[tuple[int, int], list[tuple[int, int, int]]] = {}
         self._enough: dict[tuple[int, int], int] = {}
+        self._margins: dict[tuple[int, int], int] = {}
         self._lock = threading.RLock()
 
     # ── plenty ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -103,21 +111,39 @@ class TokenBudget:
             self._enough[state, stack] = known
         return known
 
+    def is_plenty(self, here: _Place, n: int) -> bool:
+        """Whether every allowed token leaves enough of ``n``, the end token among them."""
+        state, stack, _ = here
+        enough = self.enough(state, stack)
+        if enough < NEVER or not self._records or not self._has_bytes:
+            return n > enough
+        margin = self._margins.get((state, stack))
+        if margin is None:
+            with contextlib.suppress(LimitExceeded):
+                plan = self.plan(here)
+                margin = NEVER if plan is None else MARGIN_FACTOR * len(plan) + MARGIN
+            margin = self._margins[state, stack] = NEVER if margin is None else margin
+        return n > margin
+
     # ── plans ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def plan(self, here: _Place) -> Plan:
         """A plan from where a matcher stands. It is kept for all places on it: they need no more than what is left of it."""
         state, stack, _ = here
         with self._lock:
-            known = [self._written_out.get(here), self.plan_any(state, stack, False)]
-            if self._records:
-                known.append(self.plan_any(state, stack, True))
+            known = [self._written_out.get(here)]
+            with contextlib.suppress(LimitExceeded):
+                known.append(self.plan_any(state, stack, False))
+                if self._records:
+                    known.append(self.plan_any(state, stack, True))
             for candidate in sorted((plan for plan in known if plan is not None), key=len):
                 plan, places = candidate, self._follow(here, candidate)
                 if places is not None:
                     break
             else:
                 written = self._write_out(here)
+                if written is None and self._records:
+                    written = self._by_tokens(here)
                 if written is None:
                     return None
                 plan, places = written, self._follow(here, written)
@@ -147,7 +173,7 @@ class TokenBudget:
                 ids = None if ending is NO_ENDING else fewest_tokens(self.trie, ending.text, self.excluded)
                 found = None if ids is None else tuple(ids)
             if found is None and not self._records:
-                found = self._by_tokens(state, stack)
+                found = self._by_tokens((state, stack, NOTHING))
             if len(self._plans) >= _MAX_PLANS:
                 self._plans.clear()
             self._plans[key] = found
@@ -174,39 +200,46 @@ class TokenBudget:
             places.append(after)
         return places if self.shortest.may_end(places[-1][0], places[-1][1]) else None
 
-    def _by_tokens(self, state: int, stack: int) -> Plan:
-        """The fewest tokens, searched token by token; for machines without recorded calls. None if there are none, or after
-        MAX_WALKS configurations."""
-        before: dict[tuple[int, int], tuple[tuple[int, int], int] | None] = {(state, stack): None}
-        queue = deque([(state, stack)])
-        n_walks = 0
+    def _by_tokens(self, start: _Place) -> Plan:
+        """The fewest tokens, searched token by token; None if there are none, or after MAX_WALKS configurations.
+
+        Where calls are recorded only some tokens are looked at, and it may be more than the fewest.
+        """
+        before: dict[_Place, tuple[_Place, int] | None] = {start: None}
+        queue, n_walks = deque([start]), 0
         while queue:
             here = queue.popleft()
-            if self.shortest.may_end(*here):
+            state, stack, recording = here
+            if self.shortest.may_end(state, stack):
                 plan: list[int] = []
                 step = before[here]
                 while step is not None:
                     plan.append(step[1])
                     step = before[step[0]]
                 return tuple(reversed(plan))
-            if here not in self._edges:
-                n_walks += 1
-                if n_walks > MAX_WALKS:
-                    return None
-                self._edges[here] = self._edges_from(*here)
-            for q, top, token in self._edges[here]:
-                if (q, top) not in before:
-                    before[q, top] = here, token
-                    queue.append((q, top))
+            n_walks += 1
+            if n_walks > MAX_WALKS:
+                return None
+            if (state, stack) not in self._edges:
+                self._edges[state, stack] = self._edges_from(state, stack)
+            for q, top, token in self._edges[state, stack]:
+                after = self._after(here, token) if self._records else (q, top, recording)
+                if after is not None and after not in before:
+                    before[after] = here, token
+                    queue.append(after)
         return None
 
     def _edges_from(self, state: int, stack: int) -> list[tuple[int, int, int]]:
-        """Where tokens lead, and one token for each: (state, stack, token)."""
+        """Where tokens lead, and a token for each, or a few where calls are recorded: (state, stack, token)."""
         ends, group = token_ends(self.machine, self.stacks, self.trie, state, stack)
         usable = np.flatnonzero(self._usable & (group >= 0))
-        groups, first = np.unique(group[usable], return_index=True)
-        tokens = self.trie.token_ids[usable[first]].tolist()
-        return [(*ends[i, :2].tolist(), token) for i, token in zip(groups.tolist(), tokens, strict=True)]
+        usable = usable[np.argsort(group[usable], kind="stable")]
+        starts = np.searchsorted(group[usable], np.arange(len(ends) + 1)).tolist()
+        few, found = MAX_HARD_IN_GROUP if self._records else 1, []
+        for i, (q, top, _) in enumerate(ends.tolist()):
+            ranks = usable[starts[i] : min(starts[i] + few, starts[i + 1])]
+            found += [(q, top, token) for token in self.trie.token_ids[ranks].tolist()]
+        return found
 
     def _write_out(self, here: _Place) -> Plan:
         """A plan that depends on what recorded calls have read, and write; for machines of schemas."""
@@ -230,20 +263,27 @@ class TokenBudget:
         ends, group = token_ends(self.machine, self.stacks, self.trie, state, stack)
         fits = np.zeros(len(ends) + 1, np.bool_)  # the last: that of tokens which are not allowed
         tried: list[int] = []
+        n_hard = 0
         for i, (q, top, used) in enumerate(ends.tolist()):
+            if n_hard >= MAX_HARD_ENDS and (q, top, bool(used)) not in self._plans:
+                continue
             try:
                 fits[i] = self._fits(q, top, bool(used), n_left)
             except LimitExceeded:
-                continue  # nobody knows how to finish after these tokens
+                n_hard += 1  # nobody knows how to finish after these tokens
+                continue
             if not fits[i] and self._records and self.plan_any(q, top, bool(used)) is None:
-                ranks = np.flatnonzero((group == i) & self._usable)[:MAX_HARD_TOKENS]
+                ranks = np.flatnonzero((group == i) & self._usable)[:MAX_HARD_IN_GROUP]
                 tried += self.trie.token_ids[ranks].tolist()
         ids = self.trie.token_ids[fits[group] & self._usable]
-        more = [token for token in tried if self._fits_after(here, token, n_left)]
+        more = [token for token in tried[:MAX_HARD_TOKENS] if self._fits_after(here, token, n_left)]
         return np.concatenate((ids, np.array([*more, *plan[:1]], np.int32)))
 
     def _fits(self, state: int, stack: int, used: bool, n_left: int) -> bool:
-        if self._has_bytes and self.shortest.ending(state, stack, used).cost <= n_left:
+        plan = self._plans.get((state, stack, used))
+        if plan is not None:
+            return len(plan) <= n_left
+        if self._has_bytes and not self._is_small and self.shortest.ending(state, stack, used).cost <= n_left:
             return True
         plan = self.plan_any(state, stack, used)
         return plan is not None and len(plan) <= n_left

@@ -63,34 +63,26 @@ def fill_draft_bitmasks(
     matcher.fill_next_token_bitmask(rows, 0, max_tokens=max_tokens)
     valid = np.zeros(k, np.bool_)
     n_children = np.bincount(before + 1, minlength=k + 1).tolist()
-    probes: list[Constraint | None] = [matcher.fork() if k else None]
+    probes: list[Constraint | None] = [matcher.fork() if k else None]  # by row; None when nobody needs it any more
     lengths = [0]
     for i, token_id in enumerate(draft):
         parent = int(before[i]) + 1
         probe = probes[parent]
         lengths.append(lengths[parent] + 1)
-        if probe is not None:
-            n_children[parent] -= 1
-            if n_children[parent]:  # the last child may have it
-                probe = probe.fork()
-            else:
-                probes[parent] = None
-            is_left = max_tokens is None or lengths[parent] < max_tokens
-            if not is_left or not probe.accept_token(token_id):
-                if n_children[parent] == 0:
-                    probes[parent] = None
-                probe = None
+        n_children[parent] -= 1
+        if n_children[parent]:
+            probe = probe.fork() if probe is not None else None
+        else:
+            probes[parent] = None  # the last child may have it
+        is_id = 0 <= token_id < matcher.vocab_size
+        if probe is None or not is_id or not rows[parent, token_id >> 5] >> (token_id & 31) & 1:
+            probes.append(None)
+            rows[1 + i].fill(0)
+            continue
+        valid[i] = probe.accept_token(token_id)
+        assert valid[i], f"token {token_id} is allowed"
+        probe.fill_next_token_bitmask(rows, 1 + i, None if max_tokens is None else max_tokens - lengths[-1])
         probes.append(probe)
-        if probe is None:
-            rows[1 + i].fill(0)
-            continue
-        left = None if max_tokens is None else max_tokens - lengths[-1]
-        if left is not None and not probe.is_terminated() and probe.num_tokens_to_complete() > left:
-            probes[-1] = None  # what the budget forbids is not allowed either
-            rows[1 + i].fill(0)
-            continue
-        probe.fill_next_token_bitmask(rows, 1 + i, max_tokens=left)
-        valid[i] = True
     return valid
 
 

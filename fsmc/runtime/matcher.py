@@ -327,7 +327,7 @@ class GrammarMatcher:
 
     def is_far_from(self, max_tokens: int) -> bool:
         """Whether so many tokens are plenty: whichever is next, enough are left. False also where that is not known."""
-        return self._terminated or max_tokens > self.budget.enough(self._state, self._stack)
+        return self._terminated or self.budget.is_plenty(self.place, operator.index(max_tokens))
 
     def plan_to_complete(self, max_tokens: int | None = None) -> tuple[int, ...]:
         """The ids of tokens that complete the text, without an end token: of as few tokens as are known to do so.
@@ -407,8 +407,8 @@ class GrammarMatcher:
             else:
                 known = lazy.asked.get((self._state, self._stack))
                 held = lazy.row(self._state, self._stack) if known is None else known
-                copy_flipped(held[2], self._row_address)
-                may_end = held[3]
+                copy_flipped(held[0], self._row_address)
+                may_end = held[1]
             if self._stop_texts:
                 for word, other_bits in self._stop_texts:
                     row[word] &= other_bits

@@ -278,8 +278,8 @@ class ReasoningGate:
     def fill_next_token_bitmask(self, mask: Any, index: int = 0, max_tokens: int | None = None) -> None:
         """Write the tokens allowed next into row ``index``, see `GrammarMatcher.fill_next_token_bitmask`.
 
-        max_tokens: where there are only just enough left for the marker and the shortest constrained text, only the next token
-        of the marker is allowed.
+        max_tokens: the text is to be complete, so that end tokens are not allowed before the marker; and where there are only
+        just enough left for the marker and the shortest constrained text, only the next token of the marker is.
         """
         if self._is_open:
             return self._inner.fill_next_token_bitmask(mask, index, max_tokens)
@@ -299,7 +299,8 @@ class ReasoningGate:
             after_any = len(self._to_marker(0)) + self._inner.num_tokens_to_complete()
             if after_any > max_tokens - 1:
                 forced = self._to_marker()[0]
-            refused = self._refused(max_tokens - 1)
+            of_marker = self._ids or ()
+            refused = self._refused(max_tokens - 1) + [token for token in self.stop_token_ids if token not in of_marker]
         row.fill(0 if forced is not None else -1)
         if forced is not None:
             words[forced >> 5] |= np.uint32(1 << (forced & 31))

@@ -9,10 +9,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, multiple, rule
 from rsm_examples import EXAMPLES
 
+from fsmc.compiler.errors import BudgetExceeded
 from fsmc.compiler.grammar import CompiledGrammar
 from fsmc.compiler.pipeline import GrammarCompiler
 from fsmc.compiler.tokens.vocabulary import Vocabulary
 from fsmc.runtime.bitmask import allocate_token_bitmask
+from fsmc.runtime.drafts import fill_draft_bitmasks
 from fsmc.runtime.matcher import GrammarMatcher
 
 WORDS = ["größer als 10", "größe: ", "größte", "", "北京", "北方"]
@@ -71,10 +73,16 @@ DIFFERENT_NUMBERS = {"type": "array", "items": {"type": ["integer", "array"], "i
 GRAMMARS: dict[str, CompiledGrammar] = {}
 
 
-def row_of(matcher):
+def row_of(matcher, max_tokens=None):
     mask = allocate_token_bitmask(1, VOCAB.size)
-    matcher.fill_next_token_bitmask(mask)
+    matcher.fill_next_token_bitmask(mask, max_tokens=max_tokens)
     return mask[0].tolist()
+
+
+def replay_of(matcher, token_ids):
+    for token_id in token_ids:
+        assert matcher.accept_token(token_id)
+    return matcher
 
 
 def replay(grammar, entries):
@@ -182,6 +190,42 @@ class Life(RuleBasedStateMachine):
         while n < len(ids) and probe.accept_token(ids[n]):
             n += 1
         assert life[0].validate_tokens(ids) == n
+
+    @rule(life=matchers, ids=st.lists(st.integers(-1, VOCAB.size), max_size=4), data=st.data())
+    def draft(self, life, ids, data):
+        """The rows of a draft are those of a replay that takes its tokens; the invariant says that nothing moved."""
+        matcher, entries, _ = life
+        parents = [data.draw(st.integers(-1, i - 1)) for i in range(len(ids))]
+        mask = allocate_token_bitmask(len(ids) + 1, VOCAB.size)
+        valid = fill_draft_bitmasks(matcher, ids, mask, parents=parents)
+        assert mask[0].tolist() == row_of(matcher)
+        for i in range(len(ids)):
+            fresh, path, at = replay(self.grammar, entries), [], i
+            while at >= 0:
+                path.insert(0, ids[at])
+                at = parents[at]
+            assert valid[i] == (fresh.validate_tokens(path) == len(path))
+            assert mask[i + 1].tolist() == (row_of(replay_of(fresh, path)) if valid[i] else [0] * mask.shape[1])
+
+    @rule(life=matchers, more=st.integers(0, 3))
+    def budget(self, life, more):
+        """Under a budget a part of the tokens is allowed, as in a replay; each leaves enough."""
+        matcher, entries, _ = life
+        fresh = replay(self.grammar, entries)
+        needed = matcher.num_tokens_to_complete()
+        assert needed == fresh.num_tokens_to_complete()
+        if needed and not matcher.is_terminated():
+            with pytest.raises(BudgetExceeded):
+                row_of(matcher, needed - 1)
+        row = np.array(row_of(matcher, needed + more), np.int32)
+        assert row.tolist() == row_of(fresh, needed + more) and not (row & ~np.array(row_of(matcher), np.int32)).any()
+        ids = np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little")).tolist()
+        assert ids
+        for token_id in ids:
+            probe = matcher.fork()
+            assert probe.accept_token(token_id) and (
+                matcher.is_terminated() or probe.num_tokens_to_complete() < needed + more
+            )
 
     @rule(life=matchers)
     def reset(self, life):

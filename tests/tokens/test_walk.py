@@ -12,7 +12,7 @@ from fsmc.compiler.automata.rsm import RSM, Configuration
 from fsmc.compiler.errors import LimitExceeded
 from fsmc.compiler.tokens import mask_walk, walk
 from fsmc.compiler.tokens import stacks as stacks_module
-from fsmc.compiler.tokens.mask_walk import ids_in, new_scratch, walk_configuration
+from fsmc.compiler.tokens.mask_walk import Source, ids_in, new_scratch, walk_configuration
 from fsmc.compiler.tokens.stacks import EMPTY_STACK, ReturnStacks
 from fsmc.compiler.tokens.trie import TokenTrie
 from fsmc.compiler.tokens.vocabulary import Vocabulary
@@ -88,9 +88,11 @@ def test_advance_without_calls_keeps_the_stack():
 def allowed_ids(machine, stacks, trie, state, stack) -> tuple[int, list[int]]:
     """How many frames the mask of a configuration depends on, and the tokens it allows."""
     scratch = new_scratch(trie)
-    n_frames, n_ranges, n_tokens = walk_configuration(machine, stacks, trie, state, stack, scratch)
+    n_frames = walk_configuration(machine, stacks, Source.of(trie, trie.tops), state, stack, scratch)
+    n_ranges = scratch.view[mask_walk.N_RANGES]
     ranges = scratch.ranges[:n_ranges]
     assert (ranges[:, 0] < ranges[:, 1]).all() and (ranges[1:, 0] > ranges[:-1, 1]).all()
+    n_tokens = int((ranges[:, 1] - ranges[:, 0]).sum())
     ids = ids_in(scratch.ranges, n_ranges, trie, n_tokens)
     others = ids_in(scratch.ranges, n_ranges, trie, trie.n_tokens - n_tokens, gaps=True)
     assert sorted([*ids, *others]) == sorted(trie.token_ids)
@@ -138,9 +140,9 @@ def test_kernels_do_what_their_python_does(monkeypatch):
     machine, vocab = example.machine, Vocabulary.from_tokens([b"1", b"+1", b"1,", b"]", b"],[", b"1]]", b"[", b"[["])
     trie, stacks = TokenTrie.build(vocab), ReturnStacks()
     state, stack, _, _ = advance(machine, stacks, machine.start, EMPTY_STACK, array(b"[[1+1"))
-    looked = allowed_ids(machine, stacks, trie, state, stack)
+    looked, new = allowed_ids(machine, stacks, trie, state, stack), new_scratch
     for module, names in ((stacks_module, ["push_node"]), (walk, ["after", "push_node", "_step", "_advance"]),
-                          (mask_walk, ["after", "_add_range", "_walk", "_list_ids", "_count_tokens"])):  # fmt: skip
+                          (mask_walk, ["after", "_add_range", "_walk", "_list_ids"])):  # fmt: skip
         for name in names:
             monkeypatch.setattr(module, name, getattr(module, name).py_func)
 
@@ -150,14 +152,22 @@ def test_kernels_do_what_their_python_does(monkeypatch):
         own = (tables.edges, states, class_maps, actions, returns, plain.nodes, plain._table, plain._count)
         return walk._advance(*own, *where)
 
-    def walk_at(_machine, _stacks, _trie, exits, ranges, path, *where):
+    def mask_at(_machine, _stacks, _trie, _source, _scratch, registers):
         own = (*machine.tables[:6], plain.nodes)
         of_trie = (trie.byte, trie.depth, trie.end, trie.token_start, trie.groups, trie.level, trie.rounds)
-        *found, frame, number = mask_walk._walk(*own, *of_trie, exits, ranges, path, *where)
-        return *found, mask_walk._count_tokens(ranges, found[-1]), frame, number
+        scratch, before = scratches[-1], registers.tolist()
+        scratch.path[0, :2] = before[mask_walk.STATE], before[mask_walk.STACK]
+        n_nodes = plain.nodes[before[mask_walk.STACK], 2]
+        status, _, _, lowest, n_ranges, *_ = mask_walk._walk(
+            *own, *of_trie, trie.tops, scratch.ranges, scratch.path, before[mask_walk.STACK], 0, -1, n_nodes, 0
+        )
+        registers[[mask_walk.N_RANGES, mask_walk.LOOKED]] = n_ranges, n_nodes - lowest
+        return status
 
+    scratches = []
+    monkeypatch.setitem(globals(), "new_scratch", lambda trie: scratches.append(new(trie)) or scratches[-1])
     monkeypatch.setattr(walk, "_advance_at", advance_at)
-    monkeypatch.setattr(mask_walk, "_walk_at", walk_at)
+    monkeypatch.setattr(mask_walk, "_mask_at", mask_at)
     with np.errstate(over="ignore"):
         plain = ReturnStacks()
         plain_state, plain_stack, _, consumed = advance(machine, plain, machine.start, EMPTY_STACK, array(b"[[1+1"))

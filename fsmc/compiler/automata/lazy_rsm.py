@@ -30,6 +30,7 @@ from fsmc.compiler.automata.tables import (
     RECORDED,
     UNKNOWN,
     Tables,
+    look_up_return,
     put_return,
     return_table,
 )
@@ -51,6 +52,9 @@ class Builder(Protocol):
 
     def build_return(self, frame: int, outcome: int) -> None:
         """Call ``set_return`` for the frame and the outcome."""
+
+    def behind_space(self, state: int) -> int:
+        """See `RecursiveMachine.behind_space`; asked only of a machine that has ``space``."""
 
     def record(self, state: int, text: bytes) -> int:
         """The state to go on in, given the text that was read between a recorded call and its return to ``state``.
@@ -82,14 +86,14 @@ class LazyRSM(RecursiveMachine):
         self._frame_keys: list[Any] = []
         self._frame_of: dict[Hashable, int] = {}
         self._action_of: dict[tuple[int, int, int], int] = {}
-        self._return_of: dict[int, int] = {}
+        self._n_actions = self._n_returns = self._n_given = self._bytes_given = 0
         self._map_of: dict[bytes, int] = {bytes(256): 0}
         self.has_recorded_frames = False
 
     def fork(self, builder: Builder, *, max_states: int = MAX_STATES, max_bytes: int = MAX_BYTES) -> LazyRSM:
         """A machine of its own that has all that this one has so far; what comes to be built is up to ``builder``.
 
-        What every machine of a kind begins with is made once so.
+        What every machine of a kind begins with is made once so; it does not count for the limits.
         """
         twin = LazyRSM.__new__(LazyRSM)
         twin.builder, twin.max_states, twin.max_bytes = builder, max_states, max_bytes
@@ -97,8 +101,10 @@ class LazyRSM(RecursiveMachine):
         twin.lock = threading.RLock()
         twin._publish(self._own.copied())
         twin._n_edges, twin._n_states = self._n_edges, self._n_states
+        twin._n_actions, twin._n_returns = self._n_actions, self._n_returns
+        twin._n_given, twin._bytes_given = self._n_states, self._own.nbytes
         twin.has_recorded_frames = self.has_recorded_frames
-        for name in ("_state_keys", "_state_of", "_frame_keys", "_frame_of", "_action_of", "_return_of", "_map_of"):
+        for name in ("_state_keys", "_state_of", "_frame_keys", "_frame_of", "_action_of", "_map_of"):
             setattr(twin, name, getattr(self, name).copy())
         return twin
 
@@ -145,6 +151,10 @@ class LazyRSM(RecursiveMachine):
         key = self._state_keys[state]
         return key if isinstance(key, (Block, Alike)) else None
 
+    def behind_space(self, state: int) -> int:
+        """See `RecursiveMachine.behind_space`."""
+        return self.builder.behind_space(state) if self.space is not None else 0
+
     def new_frame(self, key: Hashable, records: bool = False) -> int:
         """The return frame of this key, recorded or not."""
         known = self._frame_of.get(key)
@@ -154,6 +164,12 @@ class LazyRSM(RecursiveMachine):
             self._frame_keys.append(key)
         return known
 
+    def new_frames(self, n: int, key: Any) -> int:
+        """The first of ``n`` new frames with adjacent numbers, not recorded, all made for ``key``."""
+        first = len(self._frame_keys)
+        self._frame_keys += [key] * n
+        return first
+
     def frame_key(self, frame: int) -> Any:
         """The key that a frame was made for."""
         return self._frame_keys[frame & ~RECORDED]
@@ -161,6 +177,16 @@ class LazyRSM(RecursiveMachine):
     def call(self, target: int, frame: int) -> int:
         """The code of an edge that consumes its byte, pushes the frame and goes to ``target``."""
         return self._action(CALL, target, frame)
+
+    def new_call(self, target: int, frame: int) -> int:
+        """`call` with a frame that no call of ``target`` was made with before."""
+        number = self._n_actions
+        if number >= len(self._own.actions):
+            self._make_room("actions", number + 1)
+        place, view = 3 * number, self._views.actions
+        view[place], view[place + 1], view[place + 2] = CALL, target, frame
+        self._n_actions = number + 1
+        return -1 - number
 
     def exit(self, outcome: int) -> int:
         """The code of an edge that consumes its byte and returns."""
@@ -174,12 +200,13 @@ class LazyRSM(RecursiveMachine):
         action = (kind, operand, frame)
         known = self._action_of.get(action)
         if known is None:
-            number = len(self._action_of)
+            number = self._n_actions
             if number >= len(self._own.actions):
                 self._make_room("actions", number + 1)
             place, view = 3 * number, self._views.actions
             view[place], view[place + 1], view[place + 2] = action
             known = self._action_of[action] = -1 - number
+            self._n_actions = number + 1
         return known
 
     def class_map(self, byte_class: npt.NDArray[np.uint8] | bytes | bytearray) -> int:
@@ -208,9 +235,9 @@ class LazyRSM(RecursiveMachine):
     def reserve(self, n: int, key: Any) -> int:
         """The first of ``n`` adjacent unbuilt states, all made for ``key`` (which builds them together, by `set_rows`)."""
         first, needed = self._n_states, self._n_states + n
-        if needed > self.max_states:
+        if needed - self._n_given > self.max_states:
             raise LimitExceeded(
-                "max_states", self.max_states, needed, "texts have walked through that many: raise it, or compile anew"
+                "max_states", self.max_states, needed - self._n_given, "texts have walked through that many: raise it, or compile anew"
             )
         if needed > len(self._own.states):
             self._make_room("states", needed)
@@ -265,15 +292,19 @@ class LazyRSM(RecursiveMachine):
 
     def set_return(self, frame: int, outcome: int, state: int) -> None:
         """Say where the caller that pushed ``frame`` goes on after an outcome; 0 where that is a dead end."""
-        known = self._return_of
-        if 2 * (len(known) + 1) > len(self._own.returns):
-            n = len(known)
-            keys, targets = np.fromiter(known, np.int64, n), np.fromiter(known.values(), np.int64, n)
-            returns = return_table(keys, targets, min_size=4 * len(self._own.returns))
-            self._replace(self._own._replace(returns=returns))
-        key = frame << 32 | outcome
-        put_return(self._views.returns, key, state)
-        self._return_of[key] = state
+        self._room_for_returns(1)
+        self._n_returns += 1
+        put_return(self._views.returns, frame << 32 | outcome, state)
+
+    def take_room(self, *, edges: int, actions: int, returns: int) -> tuple[Arrays, int, int]:
+        """Room that the caller fills with so many edges, actions and returns: the arrays, the first free edge, the first free
+        action. For builders that write many rows by a kernel of their own."""
+        self._make_room("edges", self._n_edges + edges)
+        self._make_room("actions", self._n_actions + actions)
+        self._room_for_returns(returns)
+        edge, action = self._n_edges, self._n_actions
+        self._n_edges, self._n_actions, self._n_returns = edge + edges, action + actions, self._n_returns + returns
+        return self._own, edge, action
 
     def build(self, frame: int, number: int) -> None:
         """Make what a kernel missed: the row of state ``number`` (frame < 0), or the return after outcome ``number``."""
@@ -281,7 +312,7 @@ class LazyRSM(RecursiveMachine):
             if frame < 0:
                 if self._views.states[4 * number] == UNKNOWN:
                     self.builder.build_row(number)
-            elif frame << 32 | number not in self._return_of:
+            elif self._known_return(frame, number) == UNKNOWN:
                 self.builder.build_return(frame, number)
 
     def record(self, state: int, text: bytes) -> int:
@@ -312,6 +343,13 @@ class LazyRSM(RecursiveMachine):
         if n > len(getattr(self._own, name)):
             self._replace(self._own.with_room(name, n))
 
+    def _room_for_returns(self, n: int) -> None:
+        needed, old = self._n_returns + n, self._own.returns
+        if 2 * needed > len(old):
+            known = old[old[:, 0] != UNKNOWN]
+            returns = return_table(known[:, 0], known[:, 1], min_size=max(4 * len(old), 1 << (2 * needed).bit_length()))
+            self._replace(self._own._replace(returns=returns))
+
     def _replace(self, own: Arrays) -> None:
         """Publish larger arrays.
 
@@ -323,11 +361,11 @@ class LazyRSM(RecursiveMachine):
             own = own._replace(states=own.states.copy())
         if own.returns is self._own.returns:
             own = own._replace(returns=own.returns.copy())
-        if own.nbytes > self.max_bytes:
+        if own.nbytes - self._bytes_given > self.max_bytes:
             raise LimitExceeded(
                 "max_bytes",
                 self.max_bytes,
-                own.nbytes,
+                own.nbytes - self._bytes_given,
                 "tables of the machine, which grow with the texts: raise it, or compile anew",
             )
         self._publish(own)
@@ -372,9 +410,12 @@ class LazyRSM(RecursiveMachine):
 
     def after_outcome(self, frame: int, outcome: int) -> int:
         """The caller's next state, built if need be."""
-        while (known := self._return_of.get(frame << 32 | outcome)) is None:
+        while (known := self._known_return(frame, outcome)) == UNKNOWN:
             self.build(frame, outcome)
         return known
+
+    def _known_return(self, frame: int, outcome: int) -> int:
+        return look_up_return(self._views.returns, frame << 32 | outcome)
 
     def __repr__(self) -> str:
         return f"<LazyRSM: {self._n_states} states so far, {len(self._frame_keys)} return frames>"

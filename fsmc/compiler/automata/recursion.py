@@ -66,6 +66,8 @@ class RecursiveMachine(ABC):
     __slots__ = ()
 
     start: int
+    space: tuple[bytes, int, bytes] | None = None
+    """White space, if there are states before which it may stand: its bytes, how many at most, and the bytes one of which follows it."""
 
     @property
     @abstractmethod
@@ -114,6 +116,11 @@ class RecursiveMachine(ABC):
     def block_of(self, state: int) -> Block | Alike | None:
         """What is known of the states around this one, if what may be read there does not depend on the caller until it exits."""
         return None
+
+    def behind_space(self, state: int) -> int:
+        """For a state at which white space may begin, and at which all else may be read that can be read behind it: the
+        state behind it. 0 for others."""
+        return 0
 
     def build(self, frame: int, number: int) -> None:
         """Make what a kernel missed: the row of state ``number`` (frame < 0), or the return after outcome ``number``."""

@@ -19,7 +19,11 @@ from fsmc.compiler.automata.recursion import RecursiveMachine
 from fsmc.compiler.automata.tables import CALL, EXIT, RECORDED
 from fsmc.compiler.errors import LimitExceeded
 
-MAX_STEPS = 200_000
+MAX_STEPS = 50_000
+
+SLACK = 32
+"""How many bytes longer than the shortest way out of a component one with another outcome may be, to be looked for. The rest of
+the text may be shorter after it, but to make sure of that all of the component would have to be searched."""
 
 _NEVER = 1 << 60
 
@@ -86,9 +90,14 @@ class _Ways:
 
     def get(self, i: int, limit: int) -> Way | None:
         """Way number ``i``; None if there is none shorter than ``limit``."""
-        while len(self.found) <= i and self.bound < limit:
+        while len(self.found) <= i and self.bound < min(limit, self.farthest):
             self.step()
         return self.found[i] if len(self.found) > i and self.found[i].cost < limit else None
+
+    @property
+    def farthest(self) -> int:
+        """Ways from this length on are not looked for."""
+        return self.found[0].cost + SLACK if self.found else _NEVER
 
     def push(self, cost: int, item: Any) -> None:
         heapq.heappush(self.heap, (cost, self.tick, item))
@@ -139,11 +148,11 @@ class _Ways:
         """Take way number ``i`` out of the component entered in ``target``, as soon as it is known to be the next one."""
         callee = self.owner.ways(target)
         if len(callee.found) <= i:
-            if not callee.active and start + callee.bound <= cost:
+            if not callee.active and callee.bound < callee.farthest and start + callee.bound <= cost:
                 callee.step()
             if len(callee.found) <= i:
                 bound = callee.bound
-                if bound < _NEVER or callee.active:
+                if bound < callee.farthest or callee.active:
                     at = start + bound if bound < _NEVER else cost + 1
                     self.push(max(at, cost + callee.active), (target, frame, i, start, used, parts))
                 return
@@ -184,13 +193,13 @@ NO_ENDING = Ending(_NEVER)
 
 
 class ShortestTexts:
-    """Shortest texts that lead from configurations of one machine to where the text may end. Safe under threads.
+    """Short texts that lead from configurations of one machine to where the text may end. Safe under threads.
 
     top: from a stack node other than 0 to (the one below, its frame), as `ReturnStacks.top`. steps: what to look at in a state
     (default: each different code of its row, with the first byte that has it). max_steps: states that one question may look at; more
     raise LimitExceeded, and asking again goes on from there.
 
-    At most one recorded call returns on a way: what follows a second one depends on the texts that were read. An exit that reads
+    Shortest but for `SLACK`. At most one recorded call returns on a way: what follows a second one depends on the texts that were read. An exit that reads
     its byte again may be followed by bytes for which it is not: whoever needs to be sure runs the text.
     """
 

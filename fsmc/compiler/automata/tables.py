@@ -108,6 +108,17 @@ def put_return(table: memoryview, key: int, target: int) -> None:
     table[2 * slot] = key
 
 
+def look_up_return(table: memoryview, key: int) -> int:
+    """Where the caller goes on by a table with all its numbers in one row; UNKNOWN if it does not say."""
+    size = len(table) // 2
+    slot = _place(key, size)
+    while (found := table[2 * slot]) != UNKNOWN:
+        if found == key:
+            return int(table[2 * slot + 1])
+        slot = (slot + 1) & (size - 1)
+    return UNKNOWN
+
+
 def find_return(table: npt.NDArray[np.int64], frame: int, outcome: int) -> int:
     """Where the caller that pushed the frame goes on after the outcome; UNKNOWN if the table does not say."""
     key = frame << 32 | outcome

@@ -155,7 +155,7 @@ class _Search:
 
     def write_name(self, node: _Node, frame: int) -> bool:
         """If a call with this frame reads keys, queue the declared ones; whether the call itself is wanted as well."""
-        o = self.walker.object_of(frame)
+        o = self.walker.object_of(frame, node.state)
         if o is None:
             return True
         allowed = useful_keys(self.walker, o)
@@ -185,7 +185,7 @@ class _Search:
         if end.outcome == UNKNOWN_REST:
             self.push(_Node(node.entry, 0, UNKNOWN_REST), cost + DETOUR * n_open, step)
             return
-        o = self.walker.object_of(frame)
+        o = self.walker.object_of(frame, node.state)
         if o is not None and end.outcome < o.shape.keys.n_names:
             return  # a declared name, see `write_name`
         state = self.rsm.after_outcome(frame, end.outcome)

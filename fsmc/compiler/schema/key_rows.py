@@ -92,19 +92,18 @@ class KeyRows:
         self._n_roots = 0
         self._allowed = np.empty((4, len(exits)), np.bool_)
 
-    def root(self, allowed: npt.NDArray[np.bool_]) -> int:
-        """The state before the first byte, when the names with ``allowed`` (bool[names]) may come."""
-        rsm, trie, n_nodes = self.rsm, self.trie, len(self.trie.byte)
-        number = self._n_roots
-        self._n_roots += 1
-        self._allowed = _with_room(self._allowed, number + 1)
-        self._entries = _with_room(self._entries, self._n_entries + n_nodes)
-        self._allowed[number] = allowed
-        codes, like = np.empty((n_nodes, len(self._columns)), np.int32), np.empty(n_nodes, np.int32)
-        first = rsm.n_states
-        n_new, state = _add_nodes(
-            *trie, self._allowed, number, self._delta, self._base, self.offset, self.exits, self.others,
-            self._columns, self._byte_class, self._newest, self._entries, self._n_entries, first, codes, like,
+    def roots(self, allowed: npt.NDArray[np.bool_]) -> list[int]:
+        """The states before the first byte, when the names with ``allowed[i]`` may come (bool[n, names])."""
+        rsm, trie, n, n_nodes = self.rsm, self.trie, len(allowed), len(self.trie.byte)
+        first_number, self._n_roots = self._n_roots, self._n_roots + n
+        self._allowed = _with_room(self._allowed, self._n_roots)
+        self._entries = _with_room(self._entries, self._n_entries + n * n_nodes)
+        self._allowed[first_number : self._n_roots] = allowed
+        codes, like = np.empty((n * n_nodes, len(self._columns)), np.int32), np.empty(n * n_nodes, np.int32)
+        first, roots = rsm.n_states, np.zeros(n, np.int64)
+        n_new = _add_nodes(
+            *trie, self._allowed, first_number, self._delta, self._base, self.offset, self.exits, self.others,
+            self._columns, self._byte_class, self._newest, self._entries, self._n_entries, first, codes, like, roots,
         )  # fmt: skip
         self._n_entries += n_new
         if n_new:
@@ -115,13 +114,14 @@ class KeyRows:
                 self._newest.fill(-1)
                 self._n_entries = 0
                 raise
-        return int(state)
+        found: list[int] = roots.tolist()
+        return found
 
 
 def _with_room(array: npt.NDArray[Any], n: int) -> npt.NDArray[Any]:
     if n <= len(array):
         return array
-    larger = np.empty((2 * n, array.shape[1]), array.dtype)
+    larger = np.empty((max(n, 2 * len(array)), array.shape[1]), array.dtype)
     larger[: len(array)] = array
     return larger
 
@@ -179,20 +179,13 @@ def _spell(data: Array, offsets: Array, byte: Array, numbers: Array, path: Array
 
 
 @kernel
-def _add_nodes(
+def _add_root(
     byte: Array, parent: Array, end: Array, low: Array, high: Array, ends: Array, allowed: Array, number: int,
     delta: Array, base_start: int, offset: int, exits: Array, others: Array,
     columns: Array, byte_class: Array, newest: Array, entries: Array, n_entries: int, first: int,
-    codes: Array, like: Array,
-) -> tuple[int, int]:  # fmt: skip
-    """Rows of the nodes that are new under ``allowed[number]``, and the root's state.
-
-    entries: int32[capacity, 4], rows (state, a number under which the node was made, the entry made for the node before, the
-    state of the undeclared keys' machine there). like: for each row, that state in the machine, or 0.
-    """
-    quote = byte_class[34]
-    n_new = 0
-    root = 0
+    codes: Array, like: Array, roots: Array, place: int, n_new: int, quote: int,
+) -> int:  # fmt: skip
+    """`_add_nodes` for one root; how many nodes are new so far."""
     v = 0
     while v < len(byte):
         base = base_start
@@ -234,6 +227,29 @@ def _add_nodes(
         if row >= 0:
             codes[row, byte_class[byte[v]]] = state
         else:
-            root = state
+            roots[place] = state
         v = v + 1 if new else np.int64(end[v])
-    return n_new, root
+    return n_new
+
+
+@kernel
+def _add_nodes(
+    byte: Array, parent: Array, end: Array, low: Array, high: Array, ends: Array, allowed: Array, number: int,
+    delta: Array, base_start: int, offset: int, exits: Array, others: Array,
+    columns: Array, byte_class: Array, newest: Array, entries: Array, n_entries: int, first: int,
+    codes: Array, like: Array, roots: Array,
+) -> int:  # fmt: skip
+    """Rows of the nodes that are new under ``allowed[number]`` and those after it, one for each of ``roots``, which gets the state of
+    the root.
+
+    entries: int32[capacity, 4], rows (state, a number under which the node was made, the entry made for the node before, the
+    state of the undeclared keys' machine there). like: for each row, that state in the machine, or 0.
+    """
+    quote = byte_class[34]
+    n_new = 0
+    for i in range(len(roots)):
+        n_new = _add_root(
+            byte, parent, end, low, high, ends, allowed, number + i, delta, base_start, offset, exits, others, columns,
+            byte_class, newest, entries, n_entries, first, codes, like, roots, i, n_new, quote,
+        )  # fmt: skip
+    return n_new

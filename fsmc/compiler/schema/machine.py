@@ -8,11 +8,13 @@ made when the machine first gets there. Components are shared wherever the formu
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from functools import lru_cache
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from fsmc.compiler.automata.determinize import MAX_SECONDS
 from fsmc.compiler.automata.determinize import MAX_STATES as MAX_STATES_AT_ONCE
-from fsmc.compiler.automata.lazy_rsm import MAX_BYTES, MAX_STATES
+from fsmc.compiler.automata.lazy_rsm import MAX_BYTES, MAX_STATES, LazyRSM
+from fsmc.compiler.automata.recursion import Configuration
 from fsmc.compiler.errors import EmptyLanguageError, LimitExceeded, UnsupportedSchemaError
 from fsmc.compiler.schema.arrays import ArrayShape
 from fsmc.compiler.schema.atoms import ARRAY, NUMBER, OBJECT, STRING, Integer, NumEnum, StrEnum
@@ -23,7 +25,8 @@ from fsmc.compiler.schema.counts import Counts
 from fsmc.compiler.schema.document import SchemaDocument
 from fsmc.compiler.schema.early import refuse_early
 from fsmc.compiler.schema.emptiness import Emptiness
-from fsmc.compiler.schema.formula import FALSE, Formulas
+from fsmc.compiler.schema.formula import FALSE, TRUE, Formulas
+from fsmc.compiler.schema.key_space import KeySpace
 from fsmc.compiler.schema.key_trie import KeyNode
 from fsmc.compiler.schema.keywords import Keywords
 from fsmc.compiler.schema.left_out import WithoutTexts
@@ -31,6 +34,7 @@ from fsmc.compiler.schema.member_order import MemberOrder
 from fsmc.compiler.schema.object_state import ObjectState
 from fsmc.compiler.schema.objects import ObjectShape
 from fsmc.compiler.schema.outcomes import Outcomes, Reading, Truth, read, what_to_watch
+from fsmc.compiler.schema.plain_objects import PlainObject, is_plain
 from fsmc.compiler.schema.positions import (
     AfterKey,
     AfterSpace,
@@ -47,7 +51,7 @@ from fsmc.compiler.schema.positions import (
     Spaced,
 )
 from fsmc.compiler.schema.resident import resident
-from fsmc.compiler.schema.scalar_blocks import CountedBlock
+from fsmc.compiler.schema.scalar_blocks import STRUCTURAL, WHITE_SPACE, CountedBlock, ScalarBlocks
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +79,39 @@ class TextOptions:
         for name, number, least in (("max_whitespace", self.max_whitespace, 1), ("indent", self.indent, 0)):
             if number is not None and number < least:
                 raise ValueError(f"{name}={number} must be at least {least}")
+
+
+class _ValueStarts(NamedTuple):
+    """What the row before a value is made of: the states after a first byte, the place of a class map, and for each of its classes
+    which target it leads to, counted from 1; 0 for none. The last class is white space."""
+
+    targets: list[int]
+    class_map: int
+    columns: list[int]
+
+
+_PartsKey: TypeAlias = "tuple[int, tuple[int, ...], int, bool]"
+_Parts: TypeAlias = "list[tuple[Reading, dict[int, list[int]]]]"
+"""For each type of a value: how the caller reads the outcome, and target → first bytes."""
+
+_ANYTHING = SchemaDocument(True)
+
+
+@lru_cache(maxsize=8)
+def _any_value(options: TextOptions) -> SchemaMachine:
+    """The components of values of which nothing is asked, complete: every machine begins with these."""
+    m = SchemaMachine.__new__(SchemaMachine)
+    clock = Clock(MAX_SECONDS, MAX_STATES_AT_ONCE, MAX_BYTES)
+    m._prepare(Keywords(_ANYTHING, Formulas()), options, clock, MAX_STATES, MAX_BYTES)
+    m._starts[TRUE] = m._value_starts(TRUE)
+    m._any = {type_: m._component(type_, TRUE, (), (TRUE,), 0) for type_ in (OBJECT, ARRAY)}
+    text = b'{"a": 1, "b": [null, {}]}, [], {"c": []}, ""'
+    if options.whitespace != "json":
+        text = text.replace(b" ", b" " if options.whitespace == "flexible" else b"")
+    if options.whitespace == "flexible":
+        text = text.replace(b",", b" ,").replace(b"]", b" ]").replace(b"}", b" }").replace(b":", b" :")
+    assert m.rsm.run(text, Configuration(m._any[ARRAY][ord("[")]))
+    return m
 
 
 class SchemaMachine:
@@ -107,27 +144,36 @@ class SchemaMachine:
         max_states: int = MAX_STATES,
         max_bytes: int = MAX_BYTES,
     ) -> None:
-        self.options = options
-        self.table = Formulas()
-        self.table.clock = Clock(max_seconds, min(max_states, MAX_STATES_AT_ONCE), max_bytes)
-        self.keywords = Keywords(document, self.table, ignore_unique_items=ignore_unique_items)
+        clock = Clock(max_seconds, min(max_states, MAX_STATES_AT_ONCE), max_bytes)
+        keywords = Keywords(document, Formulas(), ignore_unique_items=ignore_unique_items)
+        self._prepare(keywords, options, clock, max_states, max_bytes)
+        self.rsm.start = self._begin(document)
+        refuse_early(self)
+
+    def _prepare(self, keywords: Keywords, options: TextOptions, clock: Clock, max_states: int, max_bytes: int) -> None:
+        """All but the root."""
+        self.options, self.keywords, self.table = options, keywords, keywords.formulas
+        self.table.clock = clock
         self.emptiness = Emptiness(self.keywords)
         self.emptiness.of_object = self._some_object
         self.emptiness.of_array = self._some_array
         self.emptiness.count_at_least = Counts(self.emptiness).at_least
         self.order = MemberOrder(self.keywords)
+        self._shapes: dict[tuple[Any, ...], Any] = {}
+        self._plain: dict[ObjectShape, PlainObject] = {}
+        self._outcomes = Outcomes()
         flexible = options.whitespace == "flexible" and options.indent is None
         common = resident(options.max_whitespace if flexible else 0)
-        self.rsm = common.rsm.fork(self, max_states=max_states, max_bytes=max_bytes)
-        self._shapes: dict[tuple[Any, ...], Any] = {}
-        self._parts: dict[tuple[int, tuple[int, ...], int, bool], list[tuple[Reading, dict[int, list[int]]]]] = {}
-        self._outcomes = Outcomes()
-        self._scalars = common.blocks.fork(self.rsm, self.table, self._outcomes)
-        self._maps: dict[bytes, int] = {}
-
-        self._space = common.space
-        self.rsm.start = self._begin(document)
-        refuse_early(self)
+        before = _any_value(options) if options.indent is None and keywords.document is not _ANYTHING else None
+        rsm, blocks = (common.rsm, common.blocks) if before is None else (before.rsm, before._scalars)
+        self.rsm: LazyRSM = rsm.fork(self, max_states=max_states, max_bytes=max_bytes)
+        self.space = common.space
+        self.rsm.space = (WHITE_SPACE, options.max_whitespace, STRUCTURAL) if common.space else None
+        self._scalars: ScalarBlocks = blocks.fork(self.rsm, self.table, self._outcomes)
+        self._starts: dict[int, _ValueStarts] = {} if before is None else before._starts.copy()
+        self._parts: dict[_PartsKey, _Parts] = {} if before is None else before._parts.copy()
+        self._maps: dict[bytes, int] = {} if before is None else before._maps.copy()
+        self._any: dict[str, dict[int, int]] = {} if before is None else before._any
 
     def _begin(self, document: SchemaDocument) -> int:
         """The state before the text."""
@@ -147,7 +193,10 @@ class SchemaMachine:
     def build_row(self, state: int) -> None:
         """Make the row of a state that was met for the first time."""
         self.table.clock.restart()
-        position: Position | CountedBlock | KeyNode | WithoutTexts = self.rsm.state_key(state)
+        position: Position | PlainObject | CountedBlock | KeyNode | WithoutTexts = self.rsm.state_key(state)
+        if isinstance(position, PlainObject):
+            position.build(self, state)
+            return
         if isinstance(position, WithoutTexts):
             position.build(state)
             return
@@ -159,6 +208,46 @@ class SchemaMachine:
             return
         self._build(state, position)
 
+    def set_value(self, state: int, must: int, frame: int, space_frame: int) -> None:
+        """`set_spaced` before a value of which nothing is watched; ``frame`` is pushed by every call."""
+        starts = self._starts.get(must)
+        if starts is None:
+            starts = self._starts[must] = self._value_starts(must)
+        rsm = self.rsm
+        calls = [0, *[rsm.new_call(target, frame) for target in starts.targets]]
+        codes = [calls[i] for i in starts.columns]
+        rsm.set_row(state + 1, starts.class_map, codes)
+        if self.options.whitespace == "json":
+            self._set_row(state, {ord(" "): state + 1}, -1)
+            return
+        if self.space and starts.targets:
+            codes[-1] = rsm.new_call(self.space, space_frame)
+        rsm.set_row(state, starts.class_map, codes)
+
+    def _value_starts(self, must: int) -> _ValueStarts:
+        targets: list[int] = []
+        columns = [0]
+        byte_class = bytearray(256)
+        for _, first_bytes in self.value_parts(must, ()):
+            for target, listed in first_bytes.items():
+                targets.append(target)
+                columns.append(len(targets))
+                for byte in listed:
+                    byte_class[byte] = len(targets)
+        for byte in WHITE_SPACE:
+            byte_class[byte] = len(columns)
+        return _ValueStarts(targets, self.rsm.class_map(byte_class), [*columns, 0])
+
+    def set_spaced(self, state: int, edges: Edges, frame: int) -> None:
+        """Give ``state + 1`` its edges, and to ``state`` those before the white space that may, or has to, stand before it.
+        frame: what is pushed when white space begins; it returns to ``state + 1``."""
+        self._set_row(state + 1, edges, -1)
+        if edges and self.space:
+            edges = {**edges, **dict.fromkeys(WHITE_SPACE, self.rsm.call(self.space, frame))}
+        elif self.options.whitespace == "json":
+            edges = {ord(" "): state + 1}
+        self._set_row(state, edges, -1)
+
     def _build(self, state: int, position: Position) -> None:
         """Make the row of a position; where white space may come first, that of the position behind it as well."""
         if isinstance(position, Spaced):
@@ -169,7 +258,7 @@ class SchemaMachine:
                 self._set_row(inner, edges, final)
             if edges or final == 0 or position.position.waits:
                 frame = self._frame(AfterSpace(position.position), ())
-                code = self.rsm.call(self._space, frame)
+                code = self.rsm.call(self.space, frame)
                 edges = {**edges, 32: code, 9: code, 10: code, 13: code}
                 self.rsm.set_return(frame, 0, inner)
             self._set_row(state, edges, final)
@@ -196,6 +285,13 @@ class SchemaMachine:
         else:
             target = back.resume(self, read(reading, self._outcomes.truth(outcome)))
         self.rsm.set_return(frame, outcome, target)
+
+    def behind_space(self, state: int) -> int:
+        """See `RecursiveMachine.behind_space`."""
+        position = self.rsm.state_key(state)
+        if isinstance(position, PlainObject):
+            return position.behind_space(state)
+        return self.state(position.position) if isinstance(position, Spaced) else 0
 
     def record(self, state: int, text: bytes) -> int:
         """The state once it is known which text a recorded call has read."""
@@ -255,7 +351,7 @@ class SchemaMachine:
 
     def is_whitespace(self, target: int) -> bool:
         """Whether a call of ``target`` reads white space."""
-        return target == self._space
+        return target == self.space
 
     def _frame(self, back: Return, reading: Reading) -> int:
         return self.rsm.new_frame((back, reading), back.records)
@@ -269,28 +365,30 @@ class SchemaMachine:
 
         plentiful: only types of which each beginning can be completed in endlessly many ways.
         """
-        try:
-            return self._value_edges(must, watches, back, depth if self.options.indent is not None else 0, plentiful)
-        except (LimitExceeded, UnsupportedSchemaError) as error:
-            self.keywords.locate(error, must, *watches)
-            raise
-
-    def _value_edges(self, must: int, watches: tuple[int, ...], back: Return, depth: int, plentiful: bool) -> Edges:
-        key = (must, watches, depth, plentiful)
-        parts = self._parts.get(key)
-        if parts is None:
-            parts = self._parts[key] = self._value_parts(*key)
         edges: Edges = {}
-        for reading, first_bytes in parts:
+        for reading, first_bytes in self.value_parts(must, watches, depth, plentiful):
             frame = self._frame(back, reading)
             for target, listed in first_bytes.items():
                 edges.update(dict.fromkeys(listed, self.rsm.call(target, frame)))
         return edges
 
+    def value_parts(
+        self, must: int, watches: tuple[int, ...], depth: int = 0, plentiful: bool = False
+    ) -> _Parts:
+        """For each type that the value may have: how the caller reads the outcome, and target → first bytes."""
+        key = (must, watches, depth if self.options.indent is not None else 0, plentiful)
+        parts = self._parts.get(key)
+        if parts is None:
+            try:
+                parts = self._parts[key] = self._value_parts(*key)
+            except (LimitExceeded, UnsupportedSchemaError) as error:
+                self.keywords.locate(error, must, *watches)
+                raise
+        return parts
+
     def _value_parts(
         self, must: int, watches: tuple[int, ...], depth: int, plentiful: bool
-    ) -> list[tuple[Reading, dict[int, list[int]]]]:
-        """For each type that the value may have: how the caller reads the outcome, and target → first bytes."""
+    ) -> _Parts:
         table = self.table
         parts = []
         for type_ in self.keywords.types_of(must):
@@ -321,10 +419,18 @@ class SchemaMachine:
         self, type_: str, must: int, watches: tuple[int, ...], of: tuple[int, ...], depth: int
     ) -> dict[int, int]:
         """First byte → state after it, of the component for one type. of: the value formulas that it comes from."""
+        order = self.order.of(of) if type_ == OBJECT else ()
+        if must == TRUE and type_ in self._any and not watches and not order:
+            return self._any[type_]
         if type_ == OBJECT:
-            shape = self._object_shape(must, watches, self.order.of(of), self.options.property_order == "any")
+            shape = self._object_shape(must, watches, order, self.options.property_order == "any")
             residual, watched = shape.at_start()
-            start = ObjectState.of(shape, shape.reduced(residual, 0), watched, 0, depth)
+            residual = shape.reduced(residual, 0)
+            if self.options.indent is None and is_plain(shape, residual, watched):
+                if shape not in self._plain:
+                    self._plain[shape] = PlainObject(self, shape)
+                return {ord("{"): self._plain[shape].start}
+            start = ObjectState.of(shape, residual, watched, 0, depth)
             return {ord("{"): self.gap(ObjectStart(start))}
         if type_ == ARRAY:
             array = self._array_shape(must, watches)
@@ -376,9 +482,17 @@ class SchemaMachine:
         allowed = self.allowed_keys(o)
         code = None
         if allowed:
-            code = self.rsm.call(self._scalars.key(o.shape.keys, allowed, o.seen), self._frame(AfterKey(o), ()))
+            code = self.rsm.call(self.key_start(o.shape.keys, allowed, o.seen), self._frame(AfterKey(o), ()))
         o.key_code = code
         return code
+
+    def key_start(self, keys: KeySpace, allowed: int, seen: frozenset[str] = frozenset()) -> int:
+        """The state after the opening quote of a key of one of the ``allowed`` classes."""
+        return self._scalars.key(keys, allowed, seen)
+
+    def keys_in_order(self, keys: KeySpace, live: int, required: int) -> list[int]:
+        """See `ScalarBlocks.keys_in_order`."""
+        return self._scalars.keys_in_order(keys, live, required)
 
     def allowed_keys(self, o: ObjectState) -> int:
         """The classes of keys that may come next, as a mask."""

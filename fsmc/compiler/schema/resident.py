@@ -60,5 +60,8 @@ class _Nothing:
     def build_return(self, frame: int, outcome: int) -> None:
         raise AssertionError("there are no frames")
 
+    def behind_space(self, state: int) -> int:
+        return 0
+
     def record(self, state: int, text: bytes) -> int:
         raise AssertionError("there are no frames")

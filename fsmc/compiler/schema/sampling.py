@@ -124,7 +124,7 @@ class InstanceSampler:
                 continue
             kind, operand, frame = rsm.action(code)
             if kind == CALL:
-                named = self._name(frame)
+                named = self._name(frame, walk.state)
                 if named is not None:
                     return named
                 moves.append(Move(self._one_of(group), code))
@@ -140,9 +140,9 @@ class InstanceSampler:
             return None
         return moves[self._draw(np.array(weights))]
 
-    def _name(self, frame: int) -> Move | None:
+    def _name(self, frame: int, state: int) -> Move | None:
         """A declared name, if a call with this frame reads keys and one is wanted."""
-        o = self.walker.object_of(frame)
+        o = self.walker.object_of(frame, state)
         if o is None:
             return None
         n_names = o.shape.keys.n_names

@@ -132,9 +132,27 @@ class ScalarBlocks:
             return self._undeclared_keys(trie, allowed) + trie.undeclared(allowed).dfa.start
         if seen or trie.n_bytes > MAX_NODES:
             return self.rsm.new_state(trie.root(allowed, seen))
-        known = self._key_rows(trie, allowed >> keys.n_names).root(trie.in_order(allowed))
+        (known,) = self._key_rows(trie, allowed >> keys.n_names).roots(trie.in_order(allowed)[None])
         self._key_roots[keys, allowed] = known
         return known
+
+    def keys_in_order(self, keys: KeySpace, live: int, required: int) -> list[int]:
+        """`key` for each place in the order of the names: where those from the first, the second, … on may come, up to the first
+        required one; and for the place behind them all. 0 where no key may come."""
+        trie = self._tries.get(keys)
+        if trie is None:
+            trie = self._tries[keys] = KeyTrie(keys)
+        n, others = keys.n_names, live >> keys.n_names
+        n_due = required.bit_length()  # places before which a name has to come
+        due = [n] * (n + 1)
+        for place in range(n_due - 1, -1, -1):
+            due[place] = place if required >> place & 1 else due[place + 1]
+        places = np.arange(n + 1)[:, None]
+        allowed = trie.in_order(live) & (trie.classes >= places) & (trie.classes <= np.array(due)[:, None])
+        found: list[int] = []
+        if n_due:
+            found += self._key_rows(trie, 0).roots(allowed[:n_due])
+        return found + self._key_rows(trie, others).roots(allowed[n_due:])
 
     def _key_rows(self, trie: KeyTrie, others: int) -> KeyRows:
         key = (trie, others)

@@ -25,7 +25,7 @@ def short_steps(machine: SchemaMachine) -> Callable[[int], list[Step]]:
                 found.append(Step(group[:1], code))
                 continue
             kind, _, frame = walker.rsm.action(code)
-            o = walker.object_of(frame) if kind == CALL else None
+            o = walker.object_of(frame, state) if kind == CALL else None
             if o is None:
                 found.append(Step(group[:1] if kind in (CALL, EXIT) else b"", 0, code))
                 continue

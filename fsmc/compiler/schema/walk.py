@@ -9,6 +9,7 @@ from typing import NamedTuple
 from fsmc.compiler.automata.tables import CALL, RECORDED
 from fsmc.compiler.schema.machine import SchemaMachine
 from fsmc.compiler.schema.object_state import ObjectState
+from fsmc.compiler.schema.plain_objects import PlainObject
 from fsmc.compiler.schema.positions import AfterKey
 
 _LETTERS, _DIGITS = b"abcdefghijklmnopqrstuvwxyz", b"0123456789"
@@ -65,9 +66,12 @@ class Walker:
             known = self._groups[state] = [(code, bytes(group)) for code, group in bytes_of.items()]
         return known
 
-    def object_of(self, frame: int) -> ObjectState | None:
-        """The object whose keys a call with this frame reads, if it does."""
-        back, _ = self.rsm.frame_key(frame)
+    def object_of(self, frame: int, state: int) -> ObjectState | None:
+        """The object whose keys a call with this frame from ``state`` reads, if it does."""
+        key = self.rsm.frame_key(frame)
+        if isinstance(key, PlainObject):
+            return key.object_at(state) if key.reads_keys(frame) else None
+        back, _ = key
         return back.o if isinstance(back, AfterKey) else None
 
     def name(self, o: ObjectState, frame: int, c: int) -> Move:

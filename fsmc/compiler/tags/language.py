@@ -29,7 +29,7 @@ from fsmc.compiler.automata.nfa import MAX_NFA_STATES, thompson
 from fsmc.compiler.errors import ConstraintError, EmptyLanguageError, LimitExceeded
 from fsmc.compiler.syntax.regex import parse_regex
 from fsmc.compiler.tags.free_text import CALL, MARKER, FirstOf
-from fsmc.compiler.tags.tree import Choice, Free, GrammarText, Pattern, Repeat, Schema, Sequence, Text, Token
+from fsmc.compiler.tags.tree import Automaton, Choice, Free, GrammarText, Pattern, Repeat, Schema, Sequence, Text, Token
 
 MAX_CALLS = 1 << 14
 
@@ -214,7 +214,7 @@ class _Builder:
             self.epsilons.append((start, end))
         return end
 
-    def piece(self, node: Pattern | GrammarText, start: int) -> int:
+    def piece(self, node: Pattern | Automaton | GrammarText, start: int) -> int:
         """A regular part that has a machine of its own."""
         if isinstance(node, Pattern):
             dfa = self.known.get(node.pattern)
@@ -224,7 +224,7 @@ class _Builder:
             if dfa.is_empty:
                 raise EmptyLanguageError(f"{node.place}: the pattern matches no text at all")
         else:
-            dfa = self.grammar_dfa(node)
+            dfa = node.dfa if isinstance(node, Automaton) else self.grammar_dfa(node)
         first = self.n_states
         self.n_states += dfa.n_states
         if self.n_states > MAX_NFA_STATES:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fsmc.compiler.automata.dfa import DFA
 from fsmc.compiler.automata.lazy_rsm import LazyRSM
 from fsmc.compiler.automata.rsm import RSM
 from fsmc.compiler.errors import ConstraintError
@@ -77,10 +78,15 @@ class TagRecipe:
             markers[token_id] = (name, k)
             if name:
                 markers[name.decode("utf-8", "replace")] = (name, k)
-        language = tag_language(self.tree, markers, _grammar_dfa, **(regex_limits or {}))
+        language = tag_language(self.tree, markers, self.grammar_dfa, **(regex_limits or {}))
         if not language.schemas:
             return RSM.from_dfa(language.dfa)
         return TagMachine(language, self._layout(language.schemas), **limits).rsm
+
+    @staticmethod
+    def grammar_dfa(node: GrammarText) -> DFA:
+        """The machine of a grammar that is regular; ConstraintError for another."""
+        raise ConstraintError("grammars in structural tags are not supported", node.place)
 
     def _layout(self, schemas: Iterable[Schema]) -> TextOptions:
         """The options, as the tag's schemas change them: for all of them alike."""
@@ -108,10 +114,6 @@ class TagRecipe:
         settings = json.loads(metadata["tag"])
         names = tuple((int(i), name.encode("utf-8", "surrogateescape")) for i, name in settings["names"])
         return cls(arrays["tag.text"].tobytes().decode(), TextOptions(**settings["options"]), names)
-
-
-def _grammar_dfa(node: GrammarText) -> Any:
-    raise ConstraintError("grammars in structural tags are not supported", node.place)
 
 
 def _as_json(tag: Any) -> str:

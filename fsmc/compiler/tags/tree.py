@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-Node = "Text | Token | Pattern | Schema | GrammarText | Free | Sequence | Choice | Repeat"
+from fsmc.compiler.automata.dfa import DFA
+
+Node = "Text | Token | Pattern | Automaton | Schema | GrammarText | Free | Sequence | Choice | Repeat"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,14 @@ class Pattern:
     """A text that matches a regular expression as a whole."""
 
     pattern: str
+    place: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Automaton:
+    """A text of a DFA."""
+
+    dfa: DFA
     place: str
 
 

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import ctypes
 import threading
 import weakref
 from collections.abc import Hashable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from fsmc.compiler.automata.dfa import Array
-from fsmc.compiler.automata.recursion import Block, RecursiveMachine
+from fsmc.compiler.automata.recursion import Alike, Block, RecursiveMachine
 from fsmc.compiler.tokens.mask_rows import max_packed_ids
 from fsmc.compiler.tokens.mask_walk import (
+    FINAL,
+    RECORD,
+    SIZE,
     Scratch,
+    Source,
     ids_in,
     new_scratch,
     scratch_pool,
@@ -22,43 +27,44 @@ from fsmc.compiler.tokens.mask_walk import (
     walk_block,
     walk_configuration,
 )
+from fsmc.compiler.tokens.rests import source_of_exits, space_tokens
 from fsmc.compiler.tokens.stacks import ReturnStacks
 from fsmc.compiler.tokens.trie import TokenTrie
 from fsmc.jit import addresses_of, copy_bytes, ints_at, kernel
 
 _ENTRY_BYTES = 400  # a key, a tuple, an array's header and their places in the dictionary, about
-_MAX_SHARED = 2048  # rows of shared blocks that are kept for a vocabulary
+_SMALLEST, _LARGEST = 1 << 9, 1 << 15  # numbers in a chunk of records, each twice as large as the one before
+_MAX_SHARED = 2048  # sources of shared blocks that are kept for a vocabulary
 
 
 class Row(NamedTuple):
-    """A mask row as it is kept: the words ``base``, beyond them 0, with the bits of ``ids`` flipped; both int32 and read-only.
+    """A mask row as it is kept. addresses: int64[4], `addresses_of` words (int32), beyond which it is 0, and of the ids whose bits are
+    flipped there. Most rows are those of nothing, of all tokens, or of the inside of a string, but for a few tokens.
 
-    Most rows are those of nothing, of all tokens, or of the inside of a string, but for a few tokens; the base is shared.
-    addresses: `addresses_of` both (hold the row while a kernel uses them). may_end: false if the text surely may not end here.
+    may_end: false if the text surely may not end here. n_frames: how many frames the row depends on. size: int64 numbers in its
+    record. held: what must not be freed while a kernel uses the addresses.
     """
 
-    base: npt.NDArray[np.int32]
-    ids: npt.NDArray[np.int32]
     addresses: npt.NDArray[np.int64]
-    may_end: bool = False
+    may_end: bool
+    n_frames: int = 0
+    size: int = 0
+    held: Any = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _row, (self.base, self.ids, self.may_end)
+        raise TypeError("a row cannot be copied or sent to another process: its addresses mean nothing there")
 
 
-class BlockRow(NamedTuple):
-    """The tokens that stay inside a block, and the exits (see `walk_block`)."""
-
-    inside: Row
-    exits: npt.NDArray[np.int32]
+_Key: TypeAlias = "tuple[int, int, tuple[int, ...]]"
 
 
 class LazyMasks:
     """The mask rows of a machine over a vocabulary, computed when first asked for; safe to use from several threads.
 
     A row is remembered by the state and as many of the top frames as it depends on, and found again, without looking at
-    the frames, by the (state, stack) that asked for it. Beyond ``max_cache_bytes`` the rows that were computed first are
-    dropped. ``stacks`` is the pool that the stacks of configurations come from. No row holds EOS, special tokens or padding.
+    the frames, by the (state, stack) that asked for it. Half of ``max_cache_bytes`` is for rows asked for lately: when it is full
+    it becomes the other half, which is forgotten but for those rows that are asked for again. ``stacks`` is the pool that the
+    stacks of configurations come from. No row holds EOS, special tokens or padding.
     """
 
     def __init__(
@@ -72,25 +78,27 @@ class LazyMasks:
         self.machine, self.trie = machine, trie
         self.stacks = ReturnStacks() if stacks is None else stacks
         self.max_cache_bytes = max_cache_bytes
-        self.asked: dict[tuple[int, int], Row] = {}  # every (state, stack) that was asked for, as long as there is room
-        self._rows: dict[
-            tuple[int, int, tuple[int, ...]], Row
-        ] = {}  # by state, number of frames looked at, these frames
+        self.asked: dict[tuple[int, int], Row] = {}  # every (state, stack) that was asked for lately
+        self._rows: dict[_Key, Row] = {}  # by state, number of frames looked at, these frames
+        self._older: dict[_Key, Row] = {}
+        self._nbytes = self._older_nbytes = 0
         self._depths: dict[int, tuple[int, ...]] = {}  # how many frames the rows of a state depend on
-        self._blocks: dict[int, BlockRow | None] = {}
-        self._nbytes = 0
+        self._sources: dict[int, Source | Alike] = {}
+        self._whole = Source.of(trie, trie.tops)
+        self._chunk, self._place = _NO_CHUNK, 0
+        self._view, self._address = self._chunk.data, 0
         self._pool = scratch_pool(trie)
         self._lock = threading.Lock()
 
     @property
     def n_rows(self) -> int:
         """Rows remembered now."""
-        return len(self._rows)
+        return len(self._rows.keys() | self._older.keys())
 
     @property
     def nbytes(self) -> int:
         """Bytes of the rows remembered now, about, without what the grammars of a vocabulary share."""
-        return self._nbytes
+        return self._nbytes + self._older_nbytes
 
     def copy_row(self, state: int, stack: int, out: npt.NDArray[np.int32]) -> None:
         """Write the mask row of a configuration into ``out`` (int32, at least ceil(vocab_size / 32) words; more become 0)."""
@@ -111,141 +119,155 @@ class LazyMasks:
         return np.flatnonzero(np.unpackbits(out.view(np.uint8), bitorder="little")).astype(np.int32)
 
     def _find(self, state: int, stack: int) -> Row:
-        """The row of a configuration that has not asked before."""
+        """The row of a configuration that has not asked before, or not lately."""
         for depth in self._depths.get(state, ()):
             key = (state, depth, self.stacks.frames(stack, depth))
-            row = self._rows.get(key)
-            if row is not None:
-                break
-        else:
-            depth, row = self._compute(state, stack)
-            key = (state, depth, self.stacks.frames(stack, depth))
-        with self._lock:
-            if key not in self._rows:
-                self._rows[key] = row
-                self._nbytes += self._size(row)
-            depths = self._depths.get(state, ())
-            if depth not in depths:
-                self._depths[state] = (*depths, depth)
-            if (state, stack) not in self.asked:
-                self.asked[state, stack] = row
-                self._nbytes += _ENTRY_BYTES
-            if self._nbytes > self.max_cache_bytes:
-                self._forget()
-        return row
+            row, older = self._rows.get(key), self._older.get(key)
+            if row is not None or older is not None:
+                with self._lock:
+                    if row is None:
+                        assert older is not None
+                        numbers = ctypes.c_int64 * older.size
+                        record = np.array(numbers.from_address(int(older.addresses[2]) - 8 * RECORD), np.int64)
+                        row = self._keep(key, record, older)
+                    self._ask(state, stack, row)
+                return row
+        return self._compute(state, stack)
 
-    def _size(self, row: Row) -> int:
-        own_base = row.base is not self.trie.no_tokens and row.base is not self.trie.all_tokens and not len(row.ids)
-        return row.ids.nbytes + (row.base.nbytes if own_base else 0) + _ENTRY_BYTES
-
-    def _forget(self) -> None:
-        """Drop rows, the first ones first, until a quarter of the room is free; the ways to all others are found again."""
-        self.asked.clear()
-        self._depths.clear()
-        self._blocks.clear()
-        self._nbytes = sum(map(self._size, self._rows.values()))
-        while self._nbytes > self.max_cache_bytes * 3 // 4 and len(self._rows) > 1:
-            self._nbytes -= self._size(self._rows.pop(next(iter(self._rows))))
-
-    def _compute(self, state: int, stack: int) -> tuple[int, Row]:
-        """How many frames a row depends on, and the row. Without the lock: two threads may both do it, with equal results."""
-        machine, trie = self.machine, self.trie
+    def _compute(self, state: int, stack: int) -> Row:
+        """Walk, and remember. Two threads may both do it, with equal results."""
         try:
             scratch = self._pool.pop()
         except IndexError:
-            scratch = new_scratch(trie)
-        block = self._block_row(state, scratch)
-        if block is None:
-            depth, n_ranges, n_tokens = walk_configuration(machine, self.stacks, trie, state, stack, scratch)
-            base, ids = self._pack(scratch, n_ranges, n_tokens)
+            scratch = new_scratch(self.trie)
+        source = self._sources.get(state)
+        if source is None:
+            source = self._sources[state] = self._source(state, scratch)
+        if isinstance(source, Source):
+            n_frames = walk_configuration(self.machine, self.stacks, source, state, stack, scratch)
+            held: Any = source.held
         else:
-            (base, ids, *_), exits = block
-            depth, n_ranges, n_tokens = walk_configuration(machine, self.stacks, trie, state, stack, scratch, exits)
-            if n_tokens:
-                ids = np.concatenate((ids, ids_in(scratch.ranges, n_ranges, trie, n_tokens)))
-        self._pool.append(scratch)
-        return depth, _few_flips(base, ids, machine.final(state) >= 0)
-
-    def _pack(
-        self, scratch: Scratch, n_ranges: int, n_tokens: int
-    ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-        """The base and the ids to flip of ranges."""
-        trie = self.trie
-        if 2 * n_tokens <= trie.n_tokens:
-            return self.trie.no_tokens, ids_in(scratch.ranges, n_ranges, trie, n_tokens)
-        return trie.all_tokens, ids_in(scratch.ranges, n_ranges, trie, trie.n_tokens - n_tokens, gaps=True)
-
-    # ── blocks ───────────────────────────────────────────────────────────────────────────────────────────────────────
-
-    def _block_row(self, state: int, scratch: Scratch) -> BlockRow | None:
-        """What does not depend on the caller, for a state of a block for which it is worth to know that apart."""
-        known = self._blocks.get(state, _UNASKED)
-        if known is not _UNASKED:
-            return known  # type: ignore[return-value]  # the other kind is excluded
-        block, found = self.machine.block_of(state), None
-        if isinstance(block, Block):
-            found = self._row_in(block, state, scratch)
-        elif block is not None:
-            like, room = block.like(state)
-            row = self._block_row(like, scratch) if like else None
-            if row is not None:
-                words = np.empty_like(row.inside.base)
-                copy_flipped(row.inside.addresses, addresses_of(words))
-                other = walk_alike(self.machine, self.trie, state, like, room, row.exits, words, scratch)
-                if other is not None:
-                    refused, exits = other
-                    inside = row.inside
-                    if len(refused):
-                        inside = _few_flips(inside.base, np.concatenate((inside.ids, refused)))
-                    found = BlockRow(inside, exits)
+            n_frames, held = self._walk_alike(source, state, stack, scratch)
+        row = Row(scratch.record, scratch.view[FINAL] >= 0, n_frames, scratch.view[SIZE], held)
+        key = (state, n_frames, self.stacks.frames(stack, n_frames))
         with self._lock:
-            self._blocks[state] = found
-            if found is not None:
-                self._nbytes += self._size(found.inside) + found.exits.nbytes
-        return found
+            row = self._keep(key, scratch.record, row)
+            depths = self._depths.get(state, ())
+            if n_frames not in depths:
+                self._depths[state] = (*depths, n_frames)
+            self._ask(state, stack, row)
+        self._pool.append(scratch)
+        return row
 
-    def _row_in(self, block: Block, state: int, scratch: Scratch) -> BlockRow | None:
-        """The same for a block that was added as a whole; None where that is no help."""
-        rows = _shared_rows(self.trie) if block.name is not None else {}
+    def _walk_alike(self, alike: Alike, state: int, stack: int, scratch: Scratch) -> tuple[int, Any]:
+        """Write the record of a state that is like another, from that one's; how many frames it depends on, and what it needs."""
+        like, room = alike.like(state)
+        if like:
+            other = self.row(like, stack)
+            if walk_alike(self.machine, self.trie, state, like, room, other.addresses, scratch):
+                source = Source(0, self.trie.addresses, scratch.source, None)
+                n_frames = walk_configuration(self.machine, self.stacks, source, state, stack, scratch)
+                return max(n_frames, other.n_frames), other
+        return walk_configuration(self.machine, self.stacks, self._whole, state, stack, scratch), None
+
+    # ── memory, with the lock held ───────────────────────────────────────────────────────────────────────────────────
+
+    def _keep(self, key: _Key, record: npt.NDArray[np.int64], row: Row) -> Row:
+        """Remember a row with this record, which is copied; if the key has a row already, that one."""
+        known = self._rows.get(key)
+        if known is not None:
+            return known
+        size = row.size
+        self._take(8 * size + _ENTRY_BYTES)
+        place = self._place
+        if place + size > len(self._chunk):
+            n = max(size, _SMALLEST, min(2 * len(self._chunk), _LARGEST))
+            self._chunk, place = np.empty(n, np.int64), 0
+            self._view, self._address = self._chunk.data, int(addresses_of(self._chunk)[0])
+        self._place = place + size
+        chunk, view = self._chunk, self._view
+        chunk[place : place + size] = record[:size]
+        view[place + 2] = self._address + 8 * (place + RECORD)
+        if view[place + 3] == 0 and size > RECORD:  # words of its own
+            view[place] = view[place + 2]
+        kept = self._rows[key] = row._replace(addresses=chunk[place : place + RECORD])
+        return kept
+
+    def _ask(self, state: int, stack: int, row: Row) -> None:
+        """Remember who asked."""
+        if (state, stack) not in self.asked:
+            self._take(_ENTRY_BYTES)
+            self.asked[state, stack] = row
+
+    def _take(self, n_bytes: int) -> None:
+        """Make room: let what was asked for lately be older, and forget what is."""
+        half = self.max_cache_bytes // 2
+        if self._nbytes + n_bytes > half and self._nbytes:
+            self._older, self._rows = self._rows, {}
+            self._older_nbytes, self._nbytes = self._nbytes, 0
+            self.asked.clear()
+            self._sources.clear()
+            self._chunk, self._place = _NO_CHUNK, 0
+        self._nbytes += n_bytes
+        if self.nbytes > self.max_cache_bytes:
+            self._older, self._older_nbytes = {}, 0
+
+    # ── what is walked ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _source(self, state: int, scratch: Scratch) -> Source | Alike:
+        """What is to be walked for a state."""
+        machine = self.machine
+        block = machine.block_of(state)
+        if isinstance(block, Block):
+            return self._source_in(block, state, scratch)
+        if block is not None:
+            return block
+        if machine.space is not None and machine.code(state, machine.space[0][0]):  # its row is there now
+            inner = machine.behind_space(state)
+            if inner:
+                return space_tokens(self.trie, *machine.space).before(inner)
+        return self._whole
+
+    def _source_in(self, block: Block, state: int, scratch: Scratch) -> Source:
+        """What does not depend on the caller, and the exits, where it is worth to know that apart."""
+        shared = _shared.setdefault(self.trie, {}) if block.name is not None else {}
         key = (block.name, state - block.first)
-        found = rows.get(key)
+        found = shared.get(key)
         if found is None:
             if not block.is_large:
-                return None
+                return self._whole
             n_ranges, n_tokens, exits = walk_block(self.machine, self.trie, state, scratch)
             if exits is None:
-                return None
-            found = BlockRow(_few_flips(*self._pack(scratch, n_ranges, n_tokens)), exits)
-            if len(rows) < _MAX_SHARED:
-                rows[key] = found
+                return self._whole
+            words, ids = self._inside(scratch, n_ranges, n_tokens)
+            if block.name is None:
+                with self._lock:
+                    self._take(exits.nbytes + ids.nbytes + (0 if len(ids) else words.nbytes))
+                return Source.of(self.trie, exits, words, ids)
+            found = source_of_exits(self.trie, exits, words, ids)
+            if len(shared) < _MAX_SHARED:
+                shared[key] = found
         return found
 
-
-_shared: weakref.WeakKeyDictionary[TokenTrie, dict[tuple[Hashable, int], BlockRow]] = weakref.WeakKeyDictionary()
-
-
-def _shared_rows(trie: TokenTrie) -> dict[tuple[Hashable, int], BlockRow]:
-    """Rows of blocks that any schema may have, by the block's name and the place in it."""
-    return _shared.setdefault(trie, {})
-
-
-def _few_flips(base: npt.NDArray[np.int32], ids: npt.NDArray[np.int32], may_end: bool = False) -> Row:
-    """A row of few ids, or of words of its own."""
-    if len(ids) > max_packed_ids(len(base)):
-        words = np.empty_like(base)
-        copy_flipped(addresses_of(base, ids), addresses_of(words))
-        base, ids = words, _NO_IDS
-    return _row(base, ids, may_end)
+    def _inside(
+        self, scratch: Scratch, n_ranges: int, n_tokens: int
+    ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+        """The tokens in ranges: words, and ids whose bits are flipped there."""
+        trie = self.trie
+        gaps = 2 * n_tokens > trie.n_tokens
+        ids = ids_in(scratch.ranges, n_ranges, trie, trie.n_tokens - n_tokens if gaps else n_tokens, gaps=gaps)
+        words = trie.all_tokens if gaps else trie.no_tokens
+        if len(ids) > max_packed_ids(len(words)):
+            words = words.copy()
+            copy_flipped(addresses_of(trie.all_tokens if gaps else trie.no_tokens, ids), addresses_of(words))
+            ids = ids[:0].copy()
+        return words, ids
 
 
-def _row(base: npt.NDArray[np.int32], ids: npt.NDArray[np.int32], may_end: bool) -> Row:
-    base.setflags(write=False)
-    ids.setflags(write=False)
-    return Row(base, ids, addresses_of(base, ids), may_end)
+_shared: weakref.WeakKeyDictionary[TokenTrie, dict[tuple[Hashable, int], Source]] = weakref.WeakKeyDictionary()
+"""Sources of states of blocks that any schema may have, by the block's name and the place in it."""
 
-
-_NO_IDS = np.empty(0, np.int32)
-_UNASKED = object()
+_NO_CHUNK = np.empty(0, np.int64)
 
 
 @kernel

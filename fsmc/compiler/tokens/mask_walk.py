@@ -1,17 +1,19 @@
-"""The tokens that a configuration allows, by a walk of the token trie beside the machine.
+"""The tokens that a configuration allows, by a walk of a token trie beside the machine.
 
 What is found are *ranges*, int32[n, 2] ascending rows (low, high): the tokens with ranks ``low`` to ``high - 1`` are allowed.
+They are kept as a *record*, int64[n]: `addresses_of` the words of a mask row and of the ids of the tokens whose bits differ from it;
+then these ids, two in a number, or, where they are many, words of its own and no ids.
 
 Most of a large mask does not depend on who called: inside a string, all tokens without a quote are allowed whatever follows
 the string. So a state of a block (a component that is known as a whole and calls nothing) is walked once on its own, which
 gives the tokens that stay inside and the *exits*, the places in the trie at which the component ends. Only what lies
-beyond the exits is walked for each caller.
+beyond the exits is walked for each caller. What is walked, and what the record begins with, is a `Source`.
 """
 
 from __future__ import annotations
 
 import weakref
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,21 +24,65 @@ from fsmc.compiler.automata.tables import CALL, EXIT, UNKNOWN, read_only
 from fsmc.compiler.tokens.stacks import ReturnStacks, after
 from fsmc.compiler.tokens.trie import TokenTrie
 from fsmc.compiler.tokens.walk import DONE, FULL, MISSING
-from fsmc.jit import bytes_at, int_rows_at, ints_at, kernel, long_rows_at, longs_at
+from fsmc.jit import addresses_of, bytes_at, copy_bytes, int_rows_at, ints_at, kernel, long_rows_at, longs_at
 
 MAX_EXITS = 4096
+RECORD = 4
+"""int64 numbers at the beginning of a record: `addresses_of` the words of a mask row and of the ids that differ."""
 
 _NO_NODE = -1
 
+STATE, STACK, JOB, NODE, LOWEST, N_RANGES, FRAME, NUMBER, LOOKED, SIZE, FINAL, ROOM, N_EXITS, N_IDS = range(14)
+"""Registers of a walk. STATE, STACK: where it begins. JOB, NODE, LOWEST, N_RANGES: how far it has come. FRAME, NUMBER: what is
+missing, see `RecursiveMachine.build`. LOOKED: how many frames of the stack were looked at. SIZE: int64 numbers in the record. FINAL:
+the outcome with which the text may end in the state, or -1. ROOM, N_EXITS, N_IDS: of `walk_alike`."""
+
+
+class Source(NamedTuple):
+    """What is walked for a state, and what its record begins with.
+
+    state: where to begin, instead of the state itself (0: there). trie: the addresses of a `TokenTrie`. numbers: `addresses_of`
+    jobs int32[m, 3] (first nodes as in ``TokenTrie.tops``, or exits), of the words of a mask row and of ids that differ from that; the
+    words are empty where all that is allowed is walked. held: what must not be freed.
+    """
+
+    state: int
+    trie: npt.NDArray[np.int64]
+    numbers: npt.NDArray[np.int64]
+    held: Any
+
+    @classmethod
+    def of(
+        cls,
+        trie: TokenTrie,
+        jobs: npt.NDArray[np.int32],
+        words: npt.NDArray[np.int32] | None = None,
+        ids: npt.NDArray[np.int32] | None = None,
+        hold: TokenTrie | None = None,
+    ) -> Source:
+        """The source with these arrays. hold: the trie, if nobody else holds it."""
+        words, ids = _NO_IDS if words is None else words, _NO_IDS if ids is None else ids
+        return cls(0, trie.addresses, addresses_of(jobs, words, ids), (jobs, words, ids, hold))
+
+
+_NO_IDS = np.empty(0, np.int32)
+
 
 class Scratch(NamedTuple):
-    """Arrays that a walk works in. ranges: int32[n_tokens // 2 + 1, 2]; path: int32[height + 1, 4]; exits: int32[MAX_EXITS, 3]; ids:
-    int32[n_tokens]."""
+    """Arrays that a walk works in. ranges: int32[n_tokens // 2 + 1, 2]; path: int32[height + 1, 4]; exits: int32[2 * MAX_EXITS, 3];
+    ids: int32[n_tokens]; words: int32[n_words]; source: int64[6]; record: int64[RECORD + n_words / 2 + 1];
+    registers: int64[16], and the same as a memoryview. addresses: `addresses_of` those before the registers, and of the record's ids."""
 
     ranges: npt.NDArray[np.int32]
     path: npt.NDArray[np.int32]
     exits: npt.NDArray[np.int32]
     ids: npt.NDArray[np.int32]
+    words: npt.NDArray[np.int32]
+    source: npt.NDArray[np.int64]
+    record: npt.NDArray[np.int64]
+    registers: npt.NDArray[np.int64]
+    view: memoryview
+    addresses: npt.NDArray[np.int64]
 
 
 _pools: weakref.WeakKeyDictionary[TokenTrie, list[Scratch]] = weakref.WeakKeyDictionary()
@@ -49,45 +95,39 @@ def scratch_pool(trie: TokenTrie) -> list[Scratch]:
 
 def new_scratch(trie: TokenTrie) -> Scratch:
     """Arrays for one walk at a time."""
-    return Scratch(
-        np.empty((trie.n_tokens // 2 + 1, 2), np.int32),
-        np.empty((trie.height + 1, 4), np.int32),
-        np.empty((MAX_EXITS, 3), np.int32),
-        np.empty(trie.n_tokens, np.int32),
-    )
+    ranges = np.empty((trie.n_tokens // 2 + 1, 2), np.int32)
+    path = np.empty((trie.height + 1, 4), np.int32)
+    exits = np.empty((2 * MAX_EXITS, 3), np.int32)
+    ids = np.empty(trie.n_tokens, np.int32)
+    record = np.zeros(RECORD + len(trie.no_tokens) // 2 + 1, np.int64)
+    arrays = ranges, path, exits, ids, np.empty_like(trie.no_tokens), np.zeros(6, np.int64), record
+    registers = np.zeros(16, np.int64)
+    places = addresses_of(*arrays, record[RECORD:].view(np.int32))
+    return Scratch(*arrays, registers, registers.data, places)
 
 
 def walk_configuration(
     machine: RecursiveMachine,
     stacks: ReturnStacks,
-    trie: TokenTrie,
+    source: Source,
     state: int,
     stack: int,
     scratch: Scratch,
-    exits: npt.NDArray[np.int32] | None = None,
-) -> tuple[int, int, int]:
-    """Write the ranges of a configuration to ``scratch.ranges``. Returns how many frames they depend on, how many ranges there
-    are, and how many tokens.
-
-    exits: from `walk_block`, int32[m, 3]: then only the tokens that leave the block that ``state`` is in; else all. Ranges that depend on
-    n frames hold for any other stack with the same n frames on top; where an exit met the end of the stack n is one more
-    than there are frames.
+) -> int:
+    """Write the record of a configuration to ``scratch.record``, and how much it is to ``scratch.view[SIZE]``. Returns how many frames
+    it depends on: it holds for any other stack with the same frames on top. Where an exit met the end of the stack, that is one
+    more than there are.
     """
-    nodes = stacks.nodes  # these, whatever replaces them meanwhile: the nodes of this stack are there
-    depth = lowest = int(nodes[stack, 2])
-    scratch.path[0, :2] = state, stack
-    if exits is None:
-        exits = trie.tops
-    job, node, n_ranges = 0, _NO_NODE, 0
+    view = scratch.view
+    view[STATE], view[STACK], view[JOB], view[NODE], view[LOWEST] = source.state or state, stack, 0, _NO_NODE, -2
+    registers, places = scratch.registers, scratch.addresses
+    of_stacks, _nodes = stacks.shown  # these, whatever replaces them meanwhile: the nodes of this stack are there
     while True:
         tables = machine.tables
-        status, job, node, lowest, n_ranges, n_tokens, frame, number = _walk_at(
-            tables.addresses, nodes, trie.addresses, exits, scratch.ranges, scratch.path,
-            stack, job, node, lowest, n_ranges,
-        )  # fmt: skip
+        status = _mask_at(tables.addresses, of_stacks, source.trie, source.numbers, places, registers)
         if status == DONE:
-            return depth - lowest, n_ranges, n_tokens
-        machine.build(frame, number)
+            return view[LOOKED]
+        machine.build(view[FRAME], view[NUMBER])
 
 
 def walk_block(
@@ -111,26 +151,21 @@ def walk_alike(
     state: int,
     like: int,
     room: int,
-    exits: npt.NDArray[np.int32],
-    words: npt.NDArray[np.int32],
+    record: npt.NDArray[np.int64],
     scratch: Scratch,
-) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]] | None:
-    """For a state that is `Alike` another, whose exits and mask ``words`` are given: the ids of those tokens that do not stay
-    inside here, and the exits. None if more can be read here than there."""
-    scratch.path[0, :2] = state, like
-    out = np.empty((len(exits) + MAX_EXITS, 3), np.int32)
-    node = n_exits = n_known = n_refused = 0
+) -> bool:
+    """Make ``scratch.source`` that of a state that is `Alike` another, whose record for the same stack is given; false if more
+    can be read here than there.
+
+    The record of the other is the beginning; what cannot be read here is taken away, and its exits are this state's own.
+    """
+    view = scratch.view
+    view[STATE], view[STACK], view[JOB], view[NODE], view[ROOM] = state, like, 0, _NO_NODE, room
     while True:
-        tables = machine.tables
-        missing, node, n_exits, n_known, n_refused = _walk_alike_at(
-            tables.addresses, trie.addresses, scratch.path, room, exits, words, trie.token_ids, out, scratch.ids,
-            node, n_exits, n_known, n_refused,
-        )  # fmt: skip
-        if missing == -2:
-            return None
-        if missing < 0:
-            return scratch.ids[:n_refused].copy(), read_only(out[:n_exits].copy())
-        machine.build(-1, missing)
+        status = _alike_at(machine.tables.addresses, trie.addresses, record, scratch.addresses, scratch.registers)
+        if status != MISSING:
+            return status == DONE
+        machine.build(-1, view[NUMBER])
 
 
 def ids_in(
@@ -279,50 +314,83 @@ def _walk_block(
 
 
 @kernel
-def _walk_alike(
+def _alike(
     edges: Array, states: Array, class_maps: Array, actions: Array,
-    byte: Array, depth: Array, end: Array, token_start: Array, level: Array, rounds: Array,
-    path: Array, room: int, exits: Array, words: Array, token_ids: Array, out: Array, refused: Array,
-    node: int, n: int, i: int, n_refused: int,
-) -> tuple[int, int, int, int, int]:  # fmt: skip
-    """Walk a state and the one it is like side by side, as long as they are apart, from ``node`` on: (state to build, -1 or, where
-    something can be read here and not there, -2; node, exits here, exits there that were looked at, tokens refused)."""
-    while node < len(byte):
-        d = np.int64(depth[node])
-        q, p = path[d - 1, 0], path[d - 1, 1]
-        if states[q, 0] == UNKNOWN:
-            return np.int64(q), node, n, i, n_refused
-        q = edges[states[q, 0] + class_maps[states[q, 1] + byte[node]]]
-        p = edges[states[p, 0] + class_maps[states[p, 1] + byte[node]]]
-        if q > 0 and p <= 0:
-            return -2, node, n, i, n_refused
-        if q > 0 and q != p and d + rounds[level[node]] > room:
-            path[d, 0], path[d, 1] = q, p
-            node += 1
-            continue
-        below = np.int64(end[node])
-        if q <= 0 and q != p:
-            while i < len(exits) and exits[i, 0] < node:
-                out[n, 0], out[n, 1], out[n, 2] = exits[i, 0], exits[i, 1], exits[i, 2]
-                n += 1
-                i += 1
-            while i < len(exits) and exits[i, 0] < below:
-                i += 1
-            if q < 0:
-                out[n, 0], out[n, 1], out[n, 2] = node, actions[-1 - q, 0], actions[-1 - q, 1]
-                n += 1
-            if p > 0:
-                for rank in range(token_start[node], token_start[below]):
-                    token = token_ids[rank]
-                    if words[token >> 5] >> (token & 31) & 1:
-                        refused[n_refused] = token
-                        n_refused += 1
-        node = below
-    while i < len(exits):
-        out[n, 0], out[n, 1], out[n, 2] = exits[i, 0], exits[i, 1], exits[i, 2]
-        n += 1
-        i += 1
-    return -1, node, n, i, n_refused
+    byte: Array, depth: Array, end: Array, token_start: Array, level: Array, rounds: Array, token_ids: Array, tops: Array,
+    path: Array, words: Array, exits: Array, ids: Array, registers: Array,
+) -> int:  # fmt: skip
+    """Walk a state and the one it is like side by side, as long as they are apart, and see `walk_alike`. Adds to exits and ids."""
+    n_exits, n_ids, room = registers[N_EXITS], registers[N_IDS], registers[ROOM]
+    job, node = registers[JOB], registers[NODE]
+    while job < len(tops):
+        top_node = np.int64(tops[job, 0])
+        if node < 0:
+            q, p, b = path[0, 0], path[0, 1], tops[job, 2]
+            if states[q, 0] == UNKNOWN:
+                registers[JOB], registers[NODE], registers[N_EXITS], registers[N_IDS] = job, node, n_exits, n_ids
+                registers[NUMBER] = q
+                return MISSING
+            if edges[states[q, 0] + class_maps[states[q, 1] + b]] == edges[states[p, 0] + class_maps[states[p, 1] + b]]:
+                job += 1
+                continue
+            node = top_node
+        stop = np.int64(end[top_node])
+        while node < stop:
+            d = np.int64(depth[node])
+            q, p = path[d - 1, 0], path[d - 1, 1]
+            if states[q, 0] == UNKNOWN:
+                registers[JOB], registers[NODE], registers[N_EXITS], registers[N_IDS] = job, node, n_exits, n_ids
+                registers[NUMBER] = q
+                return MISSING
+            q = edges[states[q, 0] + class_maps[states[q, 1] + byte[node]]]
+            p = edges[states[p, 0] + class_maps[states[p, 1] + byte[node]]]
+            if q > 0 and p <= 0:
+                return FULL
+            if q > 0 and q != p and d + rounds[level[node]] > room:
+                path[d, 0], path[d, 1] = q, p
+                node += 1
+                continue
+            below = np.int64(end[node])
+            if q <= 0 and q != p:
+                if p != 0:
+                    for rank in range(token_start[node], token_start[below]):
+                        token = token_ids[rank]
+                        if words[token >> 5] >> (token & 31) & 1:
+                            ids[n_ids] = token
+                            n_ids += 1
+                if q < 0:
+                    if n_exits == len(exits):
+                        return FULL
+                    exits[n_exits, 0], exits[n_exits, 1], exits[n_exits, 2] = node, actions[-1 - q, 0], actions[-1 - q, 1]
+                    n_exits += 1
+            node = below
+        job += 1
+        node = np.int64(_NO_NODE)
+    registers[N_EXITS], registers[N_IDS] = n_exits, n_ids
+    return DONE
+
+
+@kernel
+def _alike_at(machine: Array, trie: Array, record: Array, scratch: Array, registers: Array) -> int:
+    """`_alike` with addresses of the arrays; writes ``Scratch.source`` when done."""
+    path, exits, ids, words = int_rows_at(scratch, 1, 4), int_rows_at(scratch, 2, 3), ints_at(scratch, 3), ints_at(scratch, 4)
+    if registers[JOB] == 0 and registers[NODE] < 0:
+        path[0, 0], path[0, 1] = registers[STATE], registers[STACK]
+        flipped = ints_at(record, 1)
+        copy_bytes(scratch[8], record[0], 4 * record[1])
+        for i in range(len(flipped)):
+            ids[i] = flipped[i]
+            words[flipped[i] >> 5] ^= np.int32(1) << np.int32(flipped[i] & 31)
+        registers[N_EXITS], registers[N_IDS] = 0, len(flipped)
+    status = _alike(
+        ints_at(machine, 0), int_rows_at(machine, 1, 4), bytes_at(machine, 2), int_rows_at(machine, 3, 3),
+        bytes_at(trie, 0), ints_at(trie, 1), ints_at(trie, 2), ints_at(trie, 3), bytes_at(trie, 5), ints_at(trie, 6),
+        ints_at(trie, 7), int_rows_at(trie, 10, 3), path, words, exits, ids, registers,
+    )  # fmt: skip
+    source = longs_at(scratch, 5)
+    source[0], source[1], source[2], source[3] = scratch[4], registers[N_EXITS], record[0], record[1]
+    source[4], source[5] = scratch[6], registers[N_IDS]
+    return int(status)
 
 
 @kernel
@@ -334,19 +402,68 @@ def _count_tokens(ranges: Array, n_ranges: int) -> int:
 
 
 @kernel
-def _walk_at(
-    machine: Array, nodes: Array, trie: Array, exits: Array, ranges: Array, path: Array,
-    stack: int, job: int, node: int, lowest: int, n_ranges: int,
-) -> tuple[int, int, int, int, int, int, int, int]:  # fmt: skip
-    """`_walk` with addresses of the machine's and the trie's arrays; the number of tokens comes behind that of the ranges."""
+def _mask_at(
+    machine: Array, stacks: Array, trie: Array, source: Array, scratch: Array, registers: Array
+) -> int:
+    """`_walk` with addresses of the arrays, and the record of what was found; why it stopped."""
+    states, nodes = int_rows_at(machine, 1, 4), int_rows_at(stacks, 0, 3)
+    ranges, path = int_rows_at(scratch, 0, 2), int_rows_at(scratch, 1, 4)
+    stack = registers[STACK]
+    if registers[LOWEST] == -2:
+        registers[LOWEST], registers[N_RANGES] = nodes[stack, 2], 0
+        path[0, 0], path[0, 1] = registers[STATE], stack
     status, job, node, lowest, n_ranges, frame, number = _walk(
-        ints_at(machine, 0), int_rows_at(machine, 1, 4), bytes_at(machine, 2), int_rows_at(machine, 3, 3),
+        ints_at(machine, 0), states, bytes_at(machine, 2), int_rows_at(machine, 3, 3),
         long_rows_at(machine, 4, 2), longs_at(machine, 5), nodes,
         bytes_at(trie, 0), ints_at(trie, 1), ints_at(trie, 2), ints_at(trie, 3), longs_at(trie, 4), bytes_at(trie, 5),
-        ints_at(trie, 6), exits, ranges, path, stack, job, node, lowest, n_ranges,
+        ints_at(trie, 6), int_rows_at(source, 0, 3), ranges, path,
+        stack, registers[JOB], registers[NODE], registers[LOWEST], registers[N_RANGES],
     )  # fmt: skip
-    n_tokens = _count_tokens(ranges, n_ranges) if status == DONE else 0
-    return status, job, node, lowest, n_ranges, n_tokens, frame, number
+    registers[JOB], registers[NODE], registers[LOWEST], registers[N_RANGES] = job, node, lowest, n_ranges
+    registers[FRAME], registers[NUMBER] = frame, number
+    if status == MISSING:
+        return status
+    registers[FINAL], registers[LOOKED] = states[registers[STATE], 2], nodes[stack, 2] - lowest
+    registers[SIZE] = _record(
+        ranges, n_ranges, ints_at(trie, 7), source, trie, longs_at(scratch, 6), ints_at(scratch, 7), scratch[12]
+    )
+    return DONE
+
+
+@kernel
+def _record(
+    ranges: Array, n_ranges: int, token_ids: Array, source: Array, trie: Array, numbers: Array, ints: Array, address: int
+) -> int:
+    """Write a record to ``numbers``, at ``address``, of which ``ints`` is all but the first RECORD; its size. trie, source: as in
+    `_mask_at`."""
+    n_tokens = _count_tokens(ranges, n_ranges)
+    n_words, base, first = source[3], source[2], ints_at(source, 2)
+    gaps = False
+    if n_words == 0:  # nothing to begin with: no token, or all of them
+        n_words = trie[17]
+        gaps = 2 * n_tokens > len(token_ids)
+        base = trie[18] if gaps else trie[16]
+    n_ids = len(first) + (len(token_ids) - n_tokens if gaps else n_tokens)
+    numbers[0], numbers[1], numbers[2], numbers[3] = base, n_words, address + 8 * RECORD, n_ids
+    if n_ids <= n_words // 4:
+        for i in range(len(first)):
+            ints[i] = first[i]
+        _list_ids(ranges, n_ranges, token_ids, gaps, ints[len(first) : n_ids])
+        return RECORD + (n_ids + 1) // 2
+    copy_bytes(numbers[2], base, 4 * n_words)
+    for i in range(len(first)):
+        ints[first[i] >> 5] ^= np.int32(1) << np.int32(first[i] & 31)
+    previous = 0
+    for r in range(n_ranges + 1):
+        low = np.int64(ranges[r, 0]) if r < n_ranges else len(token_ids)
+        high = np.int64(ranges[r, 1]) if r < n_ranges else low
+        start, stop = (previous, low) if gaps else (low, high)
+        for rank in range(start, stop):
+            token = token_ids[rank]
+            ints[token >> 5] ^= np.int32(1) << np.int32(token & 31)
+        previous = high
+    numbers[0], numbers[3] = numbers[2], 0
+    return int(RECORD + (n_words + 1) // 2)
 
 
 @kernel
@@ -359,19 +476,6 @@ def _walk_block_at(machine: Array, trie: Array, ranges: Array, path: Array, exit
         ints_at(trie, 6), ranges, path, exits,
     )  # fmt: skip
     return status, n_ranges, _count_tokens(ranges, n_ranges), n_exits
-
-
-@kernel
-def _walk_alike_at(
-    machine: Array, trie: Array, path: Array, room: int, exits: Array, words: Array, token_ids: Array,
-    out: Array, refused: Array, node: int, n: int, i: int, n_refused: int,
-) -> tuple[int, int, int, int, int]:  # fmt: skip
-    """`_walk_alike` with addresses of the arrays."""
-    return _walk_alike(
-        ints_at(machine, 0), int_rows_at(machine, 1, 4), bytes_at(machine, 2), int_rows_at(machine, 3, 3),
-        bytes_at(trie, 0), ints_at(trie, 1), ints_at(trie, 2), ints_at(trie, 3), bytes_at(trie, 5), ints_at(trie, 6),
-        path, room, exits, words, token_ids, out, refused, node, n, i, n_refused,
-    )  # fmt: skip
 
 
 @kernel

@@ -35,7 +35,7 @@ class ReturnStacks:
     ((7, 5), True)
 
     addresses: `addresses_of` the nodes, the hash table that finds them and their number. They hold, and a kernel may push, while
-    ``lock`` is held.
+    ``lock`` is held. shown: the addresses and the nodes, for who only reads nodes, which hold as long as he keeps both.
     """
 
     def __init__(self, *, max_nodes: int = 1 << 24) -> None:
@@ -44,6 +44,7 @@ class ReturnStacks:
         self._table = _EMPTY_TABLE.copy()
         self._count = np.ones(1, np.int64)
         self.addresses = addresses_of(self.nodes, self._table, self._count)
+        self.shown = self.addresses, self.nodes
         self.lock = threading.Lock()
         self._room = 63  # nodes that can be pushed for certain
 
@@ -90,6 +91,7 @@ class ReturnStacks:
             push_node(nodes, table, count, parent, frame)
         self.nodes, self._table, self._count = nodes, table, count
         self.addresses = addresses_of(nodes, table, count)
+        self.shown = self.addresses, nodes
         self._room = capacity - needed
 
 

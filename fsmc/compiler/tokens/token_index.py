@@ -88,7 +88,7 @@ class TokenIndex:
             kind, packed = self.row_kind[number], self.packed[self.row_start[number] : self.row_start[number + 1]]
             base = {BITS: packed, FORBIDDEN: self.all_tokens, ALLOWED: packed[:0]}[int(kind)]
             ids = packed[:0] if kind == BITS else packed
-            row = self._rows.setdefault(number, Row(base, ids, addresses_of(base, ids), may_end=True))
+            row = self._rows.setdefault(number, Row(addresses_of(base, ids), may_end=True, held=(base, ids)))
         return row
 
     def allowed_token_ids(self, state: int) -> npt.NDArray[np.int32]:

@@ -33,8 +33,8 @@ class TokenTrie:
     groups: int64[N], the byte groups below each node (`byte_groups`).
     rounds: int32[n_levels], ascending from 0 to ``height``; level: uint8[N]: ``rounds[level[p]]`` is at least the number
     of bytes that can still follow node ``p``. all_tokens: int32[ceil(vocab_size / 32)], the tokens of the trie as a mask row.
-    addresses: `addresses_of` byte, depth, end, token_start, groups, level and rounds. tops: int32[k, 3], the first nodes as
-    `walk_configuration` takes them: rows (node, -1, byte). no_tokens: a mask row that allows nothing.
+    tops: int32[k, 3], the first nodes as `walk_configuration` takes them: rows (node, -1, byte). no_tokens: a mask row that allows
+    nothing. addresses: `addresses_of` byte, depth, end, token_start, groups, level, rounds, token_ids, no_tokens, all_tokens and tops.
     """
 
     byte: npt.NDArray[np.uint8]
@@ -57,13 +57,15 @@ class TokenTrie:
             value = getattr(self, each.name, None)
             if isinstance(value, np.ndarray):
                 value.setflags(write=False)
-        arrays = (self.byte, self.depth, self.end, self.token_start, self.groups, self.level, self.rounds)
-        object.__setattr__(self, "addresses", addresses_of(*arrays))
         top = self.first[self.first >= 0]
-        object.__setattr__(self, "tops", np.stack((top, np.full_like(top, -1), self.byte[top]), axis=1, dtype=np.int32))
-        self.tops.setflags(write=False)
-        object.__setattr__(self, "no_tokens", np.zeros_like(self.all_tokens))
-        self.no_tokens.setflags(write=False)
+        tops = np.stack((top, np.full_like(top, -1), self.byte[top]), axis=1, dtype=np.int32)
+        no_tokens = np.zeros_like(self.all_tokens)
+        for name, made in (("tops", tops), ("no_tokens", no_tokens)):
+            made.setflags(write=False)
+            object.__setattr__(self, name, made)
+        arrays = (self.byte, self.depth, self.end, self.token_start, self.groups, self.level, self.rounds)
+        addresses = addresses_of(*arrays, self.token_ids, no_tokens, self.all_tokens, tops)
+        object.__setattr__(self, "addresses", addresses)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return TokenTrie, tuple(
@@ -93,8 +95,13 @@ class TokenTrie:
         >>> trie.byte.tobytes(), trie.depth.tolist(), trie.token_ids.tolist()
         (b'abb', [1, 2, 1], [0, 1, 4, 2])
         """
-        data = np.ascontiguousarray(vocab.token_bytes, np.uint8)
-        offsets = np.ascontiguousarray(vocab.token_offsets, np.int64)
+        return cls.of(
+            np.ascontiguousarray(vocab.token_bytes, np.uint8), np.ascontiguousarray(vocab.token_offsets, np.int64)
+        )
+
+    @classmethod
+    def of(cls, data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]) -> TokenTrie:
+        """The trie of tokens whose bytes are ``data[offsets[i]:offsets[i + 1]]``."""
         lengths = np.diff(offsets)
         token_ids = np.flatnonzero(lengths).astype(np.int32)
         height = int(lengths.max(initial=0))

@@ -1,0 +1,224 @@
+"""The algebra of compiled constraints: ``a & b``, ``a | b``, ``a - b``, ``~a``, ``a + b``, inclusion and equivalence.
+
+Three ways, each exact:
+
+- Two regular constraints are combined as DFAs.
+- Two JSON Schemas are combined as schemas, so of *values*: ``a - b`` has the JSON texts of the values that are valid under a and not
+  under b, ``~a`` those of all other values.
+- A regular constraint and any other one are run side by side (`rsm_product`), so as sets of *texts*.
+
+Two others that are not regular have no machine of this kind for their combination (the intersection of two context-free languages need
+not be one), and ConstraintError says so.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import referencing.jsonschema
+
+from fsmc.compiler.automata import algebra as regular
+from fsmc.compiler.automata.dfa import DFA
+from fsmc.compiler.automata.equivalence import difference_witness, shortest_string
+from fsmc.compiler.automata.rsm import RSM
+from fsmc.compiler.automata.rsm_product import BOTH, DFA_ONLY, EITHER, Analysis, Combination, ProductMachine
+from fsmc.compiler.errors import ConstraintError, EmptyLanguageError
+from fsmc.compiler.grammar import CompiledGrammar, CompileStats
+from fsmc.compiler.schema.recipe import SchemaRecipe
+from fsmc.compiler.schema.references import SPECIFICATIONS
+from fsmc.compiler.schema.source import parse_json
+from fsmc.compiler.tags.language import tag_language
+from fsmc.compiler.tags.machine import TagMachine
+from fsmc.compiler.tags.recipe import TagRecipe
+from fsmc.compiler.tags.tree import Automaton, Pattern, Schema, Sequence
+from fsmc.compiler.tokens.vocabulary import Vocabulary
+
+_DRAFT_URIS = {
+    4: "http://json-schema.org/draft-04/schema#",
+    6: "http://json-schema.org/draft-06/schema#",
+    7: "http://json-schema.org/draft-07/schema#",
+    2019: "https://json-schema.org/draft/2019-09/schema",
+    2020: "https://json-schema.org/draft/2020-12/schema",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Whether something holds of two constraints; if not, a shortest text that shows it.
+
+    >>> bool(Comparison(None)), bool(Comparison(b"x"))
+    (True, False)
+    """
+
+    witness: bytes | None
+
+    def __bool__(self) -> bool:
+        return self.witness is None
+
+
+def intersection(a: CompiledGrammar, b: CompiledGrammar) -> CompiledGrammar:
+    """What both allow."""
+    return _combined("&", a, b, regular.intersection, lambda x, y: {"allOf": [x, y]}, BOTH, BOTH)
+
+
+def union(a: CompiledGrammar, b: CompiledGrammar) -> CompiledGrammar:
+    """What at least one allows."""
+    return _combined("|", a, b, regular.union, lambda x, y: {"anyOf": [x, y]}, EITHER, EITHER)
+
+
+def difference(a: CompiledGrammar, b: CompiledGrammar) -> CompiledGrammar:
+    """What ``a`` allows and ``b`` does not."""
+    machine_only = Combination(lambda dfa, machine: machine and not dfa)
+    return _combined("-", a, b, regular.difference, lambda x, y: {"allOf": [x, {"not": y}]}, DFA_ONLY, machine_only)
+
+
+def complement(a: CompiledGrammar) -> CompiledGrammar:
+    """What ``a`` does not allow: of a schema the JSON texts of all other values, else all other texts."""
+    if a.dfa is not None:
+        return _of_dfa(regular.complement(a.dfa), a.vocab, f"~({a.source})")
+    if isinstance(a.recipe, SchemaRecipe):
+        return _of_schemas(a.vocab, lambda x: {"not": x}, a.recipe)
+    return _of_product(Analysis(a.machine, regular.all_text(), DFA_ONLY), a.vocab, f"~({a.source})")
+
+
+def concatenation(a: CompiledGrammar, b: CompiledGrammar) -> CompiledGrammar:
+    """A text of ``a``, followed by one of ``b``. Raises ConstraintError also where a byte could belong to either (see `TagMachine`)."""
+    vocab = shared_vocabulary(a, b)
+    if a.dfa is not None and b.dfa is not None:
+        return _of_dfa(regular.concatenate(a.dfa, b.dfa), vocab, f"({a.source}) + ({b.source})")
+    options = [g.recipe.options for g in (a, b) if isinstance(g.recipe, (SchemaRecipe, TagRecipe))]
+    if len(set(options)) != 1:
+        raise ConstraintError("the two lay out JSON differently: compile them with the same options")
+    tree = Sequence((_as_node(a), _as_node(b)))
+    language = tag_language(tree, {}, TagRecipe.grammar_dfa)
+    machine = TagMachine(language, options[0]).rsm
+    return CompiledGrammar(
+        machine, vocab, kind="concatenation", source=f"({a.source}) + ({b.source})", stats=CompileStats()
+    )
+
+
+def subset(a: CompiledGrammar, b: CompiledGrammar) -> Comparison:
+    """Whether ``b`` allows all that ``a`` allows; the witness is a text that only ``a`` does."""
+    shared_vocabulary(a, b)
+    if a.dfa is not None and b.dfa is not None:
+        return Comparison(shortest_string(regular.difference(a.dfa, b.dfa)))
+    try:
+        only = difference(a, b)
+    except EmptyLanguageError:
+        return Comparison(None)
+    builder = getattr(only.machine, "builder", None)
+    analysis = builder.analysis if isinstance(builder, ProductMachine) else Analysis(only.machine, _all_bytes(), BOTH)
+    return Comparison(analysis.shortest())
+
+
+def equivalence(a: CompiledGrammar, b: CompiledGrammar) -> Comparison:
+    """Whether both allow the same; the witness is a text that exactly one of them does."""
+    if a.dfa is not None and b.dfa is not None:
+        shared_vocabulary(a, b)
+        return Comparison(difference_witness(a.dfa, b.dfa))
+    found = [w for w in (subset(a, b).witness, subset(b, a).witness) if w is not None]
+    return Comparison(min(found, key=len, default=None))
+
+
+# ── how ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _combined(
+    sign: str,
+    a: CompiledGrammar,
+    b: CompiledGrammar,
+    of_dfas: Callable[[DFA, DFA], DFA],
+    of_schemas: Callable[[Any, Any], Any],
+    if_a_is_regular: Combination,
+    if_b_is_regular: Combination,
+) -> CompiledGrammar:
+    vocab, source = shared_vocabulary(a, b), f"({a.source}) {sign} ({b.source})"
+    if a.dfa is not None and b.dfa is not None:
+        return _of_dfa(of_dfas(a.dfa, b.dfa), vocab, source)
+    if isinstance(a.recipe, SchemaRecipe) and isinstance(b.recipe, SchemaRecipe):
+        return _of_schemas(vocab, of_schemas, a.recipe, b.recipe)
+    if a.dfa is not None:
+        return _of_product(Analysis(b.machine, a.dfa, if_a_is_regular), vocab, source)
+    if b.dfa is not None:
+        return _of_product(Analysis(a.machine, b.dfa, if_b_is_regular), vocab, source)
+    raise ConstraintError(
+        f"a {a.kind} and a {b.kind} cannot be combined exactly: neither is regular, and they are not two JSON Schemas"
+    )
+
+
+def shared_vocabulary(a: CompiledGrammar, b: CompiledGrammar) -> Vocabulary:
+    """The vocabulary of both; where one names special tokens, that one's. Raises ConstraintError if they differ."""
+    for vocab, other in ((a.vocab, b.vocab), (b.vocab, a.vocab)):
+        if vocab.fingerprint == other.fingerprint:
+            return vocab
+        if other.markers and not vocab.markers and set(other.markers) <= set(vocab.special_token_ids):
+            if vocab.with_markers(other.markers).fingerprint == other.fingerprint:
+                return other
+    raise ConstraintError("the two were compiled for different vocabularies (or name different special tokens)")
+
+
+def _of_dfa(dfa: DFA, vocab: Vocabulary, source: str) -> CompiledGrammar:
+    if dfa.is_empty:
+        raise _empty(source)
+    stats = CompileStats(0, dfa.n_states, dfa.n_states, dfa.n_classes)
+    return CompiledGrammar(RSM.from_dfa(dfa), vocab, kind="fsm", source=source, stats=stats)
+
+
+def _of_product(analysis: Analysis, vocab: Vocabulary, source: str) -> CompiledGrammar:
+    product = ProductMachine(analysis)
+    if product.is_empty:
+        raise _empty(source)
+    return CompiledGrammar(product.rsm, vocab, kind="product", source=source, stats=CompileStats())
+
+
+def _of_schemas(vocab: Vocabulary, write: Callable[..., Any], *recipes: SchemaRecipe) -> CompiledGrammar:
+    """Schemas in one, each as a document of its own, so that references, identifiers and drafts mean in it what they did."""
+    first = recipes[0]
+    if any((r.options, r.unique_items) != (first.options, first.unique_items) for r in recipes):
+        raise ConstraintError("the two lay out JSON differently: compile them with the same options")
+    registry: Any = referencing.jsonschema.EMPTY_REGISTRY
+    references = []
+    for recipe in recipes:
+        schema = parse_json(recipe.text)
+        draft = recipe.document.draft(recipe.document.root)
+        if isinstance(schema, dict) and "$schema" not in schema:
+            schema = {"$schema": _DRAFT_URIS[draft], **schema}
+        uri = f"urn:fsmc:{hashlib.sha256(recipe.text.encode()).hexdigest()[:16]}:{draft}"
+        if recipe.registry is not None:
+            registry = registry.combine(recipe.registry)
+        registry = registry.with_resource(uri, SPECIFICATIONS[draft].create_resource(schema))
+        references.append({"$ref": uri})
+    combined = SchemaRecipe(write(*references), first.options, None, first.unique_items, registry)
+    machine = combined.build().rsm
+    return CompiledGrammar(machine, vocab, kind="json_schema", source="", stats=CompileStats(), recipe=combined)
+
+
+def _as_node(grammar: CompiledGrammar) -> Any:
+    """A constraint as part of a sequence."""
+    if grammar.dfa is not None:
+        return Automaton(grammar.dfa, grammar.source)
+    recipe = grammar.recipe
+    if isinstance(recipe, SchemaRecipe) and recipe.registry is None and recipe.draft is None:
+        schema = Schema(recipe.schema, "the schema")
+        if recipe.options.whitespace != "flexible" or recipe.options.indent is not None:
+            return schema
+        space = Pattern(f"[ \\t\\n\\r]{{0,{recipe.options.max_whitespace}}}", "white space")
+        return Sequence((space, schema, space))
+    if isinstance(recipe, TagRecipe) and not recipe.names:
+        return recipe.tree
+    raise ConstraintError(
+        f"a {grammar.kind} cannot be part of a sequence: only patterns, schemas and structural tags can"
+    )
+
+
+def _all_bytes() -> DFA:
+    return DFA(np.zeros(256, np.uint8), np.array([[0], [1]], np.int32), np.array([False, True]), 1)
+
+
+def _empty(source: str) -> EmptyLanguageError:
+    shown = source if len(source) <= 80 else source[:79] + "…"
+    return EmptyLanguageError(f"{shown} allows no text at all, so nothing could be generated")

@@ -1,0 +1,432 @@
+"""A DFA and a recursive state machine at once: what a boolean combination of the two accepts, as a machine of the second kind.
+
+The DFA's state rides along: through plain steps, into calls, and out of them, where it is part of the outcome. Whether a
+configuration of both can still be completed depends on the calls that are open. So two things are computed:
+
+- `Analysis`: for each pair of states how the component can end from there, the *ways out*, each with the fewest bytes that lead to
+  it (summary edges, Reps, Horwitz and Sagiv 1995, with lengths: Knuth 1977). Calls are stepped over by the ways out of what is called.
+- `ProductMachine`: the machine. A component is entered with the ways out that its caller can go on from; in it a byte is
+  allowed only if one of them can still be reached. So its masks have no dead ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from fsmc.compiler.automata.dfa import DEAD, DFA
+from fsmc.compiler.automata.lazy_rsm import LazyRSM
+from fsmc.compiler.automata.recursion import RecursiveMachine
+from fsmc.compiler.automata.tables import CALL, EXIT, RECORDED
+from fsmc.compiler.errors import ConstraintError, LimitExceeded
+
+MAX_PAIRS = 200_000
+
+FAILED = -1
+"""The outcome of a machine that has refused the text: the DFA goes on alone."""
+
+
+class Pair(NamedTuple):
+    """A state of the machine and one of the DFA; DEAD for the one that has refused the text."""
+
+    state: int
+    dfa: int
+
+
+class WayOut(NamedTuple):
+    """How a component ends: by an exit that read its byte ("exit"), that leaves the byte, one of ``bytes``, to the caller ("redo"),
+    or with the text ("end"; ``dfa`` then tells whether the DFA accepts, and the outcome may be FAILED). Sets of bytes are
+    integers of 256 bits."""
+
+    kind: str
+    outcome: int
+    dfa: int
+    bytes: int = 0
+
+
+class Move(NamedTuple):
+    """What some bytes (a set, as in `WayOut`) do in a pair: lead to ``to``, which is entered by a call if there is a ``frame``, or out."""
+
+    bytes: int
+    to: Pair | None
+    frame: int
+    out: WayOut | None
+
+
+Ways = dict[WayOut, int]
+"""Ways out, each with the fewest bytes to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Combination:
+    """What is accepted, given whether the DFA and the machine accept."""
+
+    accepts: Callable[[bool, bool], bool]
+
+    @property
+    def without_machine(self) -> bool:
+        """Whether a text may be accepted that the machine has refused."""
+        return self.accepts(True, False)
+
+    @property
+    def without_dfa(self) -> bool:
+        """Whether a text may be accepted that the DFA has refused."""
+        return self.accepts(False, True)
+
+
+BOTH = Combination(lambda dfa, machine: dfa and machine)
+EITHER = Combination(lambda dfa, machine: dfa or machine)
+DFA_ONLY = Combination(lambda dfa, machine: dfa and not machine)
+
+
+class Analysis:
+    """The ways out of all pairs that can be reached. A machine that grows is grown as far as the DFA lets texts walk.
+
+    Raises LimitExceeded for more than ``max_pairs``, ConstraintError for a machine in which it matters what a call has read.
+    """
+
+    def __init__(
+        self, machine: RecursiveMachine, dfa: DFA, combination: Combination, *, max_pairs: int = MAX_PAIRS
+    ) -> None:
+        self.machine, self.dfa, self.combination, self.max_pairs = machine, dfa, combination, max_pairs
+        self._next = dfa.delta[:, dfa.byte_class].astype(np.int64)
+        self._moves: dict[Pair, list[Move]] = {}
+        self._ways: dict[Pair, Ways] = {}
+        self._readers: dict[Pair, set[Pair]] = {}
+        self.start = Pair(machine.start, dfa.start)
+        self._explore()
+        self.accepted = frozenset(
+            WayOut("end", outcome, accepts)
+            for outcome in {way.outcome for way in self.ways(self.start) if way.kind == "end"}
+            for accepts in (0, 1)
+            if combination.accepts(bool(accepts), outcome != FAILED)
+        )
+
+    def alive(self, pair: Pair) -> bool:
+        """Whether anything can still be accepted from a pair, as far as one can tell without looking further."""
+        if pair.state == DEAD and pair.dfa == DEAD:
+            return False
+        return (pair.state != DEAD or self.combination.without_machine) and (
+            pair.dfa != DEAD or self.combination.without_dfa
+        )
+
+    def ways(self, pair: Pair) -> Ways:
+        """The ways out from a pair."""
+        return self._ways.get(pair, {})
+
+    def shortest(self) -> bytes | None:
+        """A shortest text that is accepted; None if there is none."""
+        ways = self.ways(self.start)
+        ends = [way for way in ways if way in self.accepted]
+        if not ends:
+            return None
+        return b"".join(self._spell(self.start, min(ends, key=lambda way: (ways[way], way))))
+
+    # ── moves ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def moves(self, pair: Pair) -> list[Move]:
+        """What each byte does; bytes that do the same are one move, those that lead nowhere are left out."""
+        known = self._moves.get(pair)
+        if known is None:
+            if len(self._moves) >= self.max_pairs:
+                raise LimitExceeded("max_pairs", self.max_pairs, len(self._moves) + 1, "the combination is too large")
+            known = self._moves[pair] = list(self._find_moves(pair))
+        return known
+
+    def _find_moves(self, pair: Pair) -> Iterator[Move]:
+        codes = np.zeros(256, np.int64) if pair.state == DEAD else self.machine.row(pair.state).astype(np.int64)
+        kinds = np.stack((codes, self._next[pair.dfa]), axis=1)
+        for code, q, listed in _grouped(kinds):
+            if code >= 0:
+                to = Pair(code, q)
+                if self.alive(to):
+                    yield Move(listed, to, -1, None)
+                continue
+            kind, operand, frame = self.machine.action(code)
+            if kind == CALL:
+                if frame >= RECORDED:
+                    raise ConstraintError(
+                        "values that have to differ (uniqueItems, counted keys) cannot be combined: what may follow them "
+                        "depends on what was written"
+                    )
+                to = Pair(operand, q)
+                if self.alive(to):
+                    yield Move(listed, to, frame, None)
+            elif kind == EXIT:
+                yield Move(listed, None, -1, WayOut("exit", operand, q))
+        kinds[:, 1] = pair.dfa  # a byte that is left to the caller has not moved the DFA
+        for code, q, listed in _grouped(kinds):
+            if code < 0 and self.machine.action(code)[0] not in (CALL, EXIT):
+                yield Move(listed, None, -1, WayOut("redo", self.machine.action(code)[1], q, listed))
+
+    def end(self, pair: Pair) -> WayOut:
+        """The way out if the text ends here."""
+        outcome = FAILED if pair.state == DEAD else self.machine.final(pair.state)
+        return WayOut("end", outcome, int(self.dfa.accepting[pair.dfa]))
+
+    def after(self, frame: int, way: WayOut) -> Pair:
+        """Where the caller goes on after a way out that is not the text's end."""
+        return Pair(self.machine.after_outcome(frame, way.outcome), way.dfa)
+
+    def end_after(self, frame: int, way: WayOut) -> WayOut:
+        """The caller's way out if the text ended in what it called."""
+        if way.outcome == FAILED:
+            return way
+        state = self.machine.after_outcome(frame, way.outcome)
+        return WayOut("end", FAILED if state == DEAD else self.machine.final(state), way.dfa)
+
+    # ── ways out ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _explore(self) -> None:
+        """Until nothing becomes shorter. Ways are read as they are known so far; whoever reads them is asked again."""
+        waiting = {self.start: None} if self.alive(self.start) else {}
+        while waiting:
+            pair, _ = waiting.popitem()  # the last one first: what it leads to was met after it
+            found: Ways = {self.end(pair): 0}
+            for move in self.moves(pair):
+                self._merge(found, self.through(move, pair, waiting), 0)
+            if found != self._ways.get(pair):
+                self._ways[pair] = found
+                waiting.update(dict.fromkeys(self._readers.get(pair, ())))
+
+    def _read(self, pair: Pair, reader: Pair | None, waiting: dict[Pair, None] | None) -> Ways:
+        """The ways of a pair; noted, while exploring, as read by ``reader``."""
+        if not self.alive(pair):
+            return {}
+        if reader is not None and waiting is not None:
+            self._readers.setdefault(pair, set()).add(reader)
+            if pair not in self._ways and pair not in waiting:
+                self._ways[pair] = {}
+                waiting[pair] = None
+        return self._ways.get(pair, {})
+
+    def through(self, move: Move, reader: Pair | None = None, waiting: dict[Pair, None] | None = None) -> Ways:
+        """The ways out that begin with a move."""
+        if move.out is not None:
+            return {move.out: 0 if move.out.kind == "redo" else 1}
+        assert move.to is not None
+        inner = self._read(move.to, reader, waiting)
+        found: Ways = {}
+        if move.frame < 0:
+            self._merge(found, inner, 1)
+        else:
+            for way, length in list(inner.items()):
+                self._merge(found, self.beyond(move.frame, way, reader, waiting), 1 + length)
+        return found
+
+    def beyond(
+        self, frame: int, way: WayOut, reader: Pair | None = None, waiting: dict[Pair, None] | None = None
+    ) -> Ways:
+        """The caller's ways out after a way out of what it called."""
+        if way.kind == "end":
+            return {self.end_after(frame, way): 0}
+        to = self.after(frame, way)
+        if not self.alive(to):
+            return {}
+        if way.kind == "exit":
+            return self._read(to, reader, waiting)
+        self._read(to, reader, waiting)
+        found: Ways = {}
+        for move in self.redone(to, way.bytes):
+            self._merge(found, self.through(move, reader, waiting), 0)
+        return found
+
+    def redone(self, pair: Pair, among: int) -> Iterator[Move]:
+        """The moves of a pair that begin with one of some bytes, each with those of its bytes."""
+        for move in self.moves(pair) if self.alive(pair) else ():
+            both = move.bytes & among
+            if both:
+                out = move.out if move.out is None or move.out.kind != "redo" else move.out._replace(bytes=both)
+                yield move._replace(bytes=both, out=out)
+
+    @staticmethod
+    def _merge(found: Ways, more: Ways, cost: int) -> None:
+        for way, length in more.items():
+            if length + cost < found.get(way, 1 << 60):
+                found[way] = length + cost
+
+    # ── texts ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _spell(self, pair: Pair, wanted: WayOut) -> Iterator[bytes]:
+        """The bytes of a shortest text that leads from a pair to a way out."""
+        if self.end(pair) == wanted:
+            return
+        length = self.ways(pair)[wanted]
+        for move in self.moves(pair):
+            if self.through(move).get(wanted) == length:
+                yield from self._spell_move(move, wanted)
+                return
+        raise AssertionError("a way out has a move that leads to it")
+
+    def _spell_move(self, move: Move, wanted: WayOut) -> Iterator[bytes]:
+        length, byte = self.through(move)[wanted], (move.bytes & -move.bytes).bit_length() - 1
+        if move.out is not None:
+            if move.out.kind != "redo":
+                yield bytes((byte,))
+            return
+        assert move.to is not None
+        yield bytes((byte,))
+        if move.frame < 0:
+            yield from self._spell(move.to, wanted)
+            return
+        for way, inner in self.ways(move.to).items():
+            if inner + 1 + self.beyond(move.frame, way).get(wanted, 1 << 60) == length:
+                yield from self._spell(move.to, way)
+                if way.kind == "exit":
+                    yield from self._spell(self.after(move.frame, way), wanted)
+                elif way.kind == "redo":
+                    moves = self.redone(self.after(move.frame, way), way.bytes)
+                    best = length - inner - 1
+                    yield from self._spell_move(next(m for m in moves if self.through(m).get(wanted) == best), wanted)
+                return
+
+
+def _grouped(kinds: npt.NDArray[np.int64]) -> Iterator[tuple[int, int, int]]:
+    """The distinct rows of int64[256, 2], each with the set of bytes that have it."""
+    found: dict[tuple[int, int], int] = {}
+    for byte, (code, q) in enumerate(kinds.tolist()):
+        found[code, q] = found.get((code, q), 0) | 1 << byte
+    return ((code, q, listed) for (code, q), listed in found.items())
+
+
+def _listed(among: int) -> list[int]:
+    """The members of a set of bytes."""
+    return [byte for byte in range(256) if among >> byte & 1]
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """The ways out that may be taken; of those that leave a byte, by outcome and DFA state, which bytes."""
+
+    ways: frozenset[WayOut]
+    redo: tuple[tuple[int, int, int], ...] = ()
+
+    def bytes_of(self, way: WayOut) -> int:
+        """Of a way out that leaves a byte: which of its bytes may be left."""
+        return next((way.bytes & b for outcome, q, b in self.redo if (outcome, q) == (way.outcome, way.dfa)), 0)
+
+    def takes(self, ways: Iterable[WayOut]) -> bool:
+        """Whether one of the ways may be taken."""
+        return any(bool(self.bytes_of(way)) if way.kind == "redo" else way in self.ways for way in ways)
+
+
+class ProductMachine:
+    """The machine of an `Analysis`; implements the builder protocol of `LazyRSM`.
+
+    Keys of states: (pair, the ways out that may be taken), or (way out,) where the text has ended. Raises ConstraintError where
+    the machine would return without a call, while the DFA could go on alone.
+
+    >>> from fsmc.compiler.automata.algebra import all_text
+    >>> from fsmc.compiler.automata.rsm import RSM
+    >>> dfa = DFA.from_arrays(np.zeros(256, int), [[1], [-1]], [False, True], start=0)
+    >>> machine = ProductMachine(Analysis(RSM.from_dfa(dfa), all_text(), DFA_ONLY)).rsm
+    >>> machine.matches(b"x"), machine.matches(b"xx"), machine.matches(b"")
+    (False, True, True)
+    """
+
+    notes: tuple[str, ...] = ()
+    is_json = False
+
+    def __init__(self, analysis: Analysis, **limits: Any) -> None:
+        self.analysis = analysis
+        self.rsm = LazyRSM(self, **limits)
+        self._outcomes: list[WayOut] = []
+        self._number_of: dict[WayOut, int] = {}
+        self._insides: dict[tuple[Pair, int, Allowed], Allowed] = {}
+        self._interned: dict[Allowed, Allowed] = {}
+        self._root = Allowed(analysis.accepted)
+        self.rsm.start = self._state(analysis.start, self._root)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is accepted."""
+        return self.rsm.start == DEAD
+
+    def _state(self, pair: Pair, allowed: Allowed) -> int:
+        """The state of a pair, DEAD if none of the ways can be reached."""
+        if not self.analysis.alive(pair) or not allowed.takes(self.analysis.ways(pair)):
+            return DEAD
+        return self.rsm.new_state((pair, allowed))
+
+    def _number(self, way: WayOut) -> int:
+        """The outcome's number. What a caller does after a way out does not depend on who reads the byte."""
+        way = WayOut("exit", way.outcome, way.dfa) if way.kind == "redo" else way
+        known = self._number_of.setdefault(way, len(self._outcomes))
+        if known == len(self._outcomes):
+            self._outcomes.append(way)
+        return known
+
+    def build_row(self, state: int) -> None:
+        """See `LazyRSM`."""
+        codes = np.zeros(256, np.int64)
+        key = self.rsm.state_key(state)
+        if len(key) == 1:
+            final = self._number(key[0])
+        else:
+            pair, allowed = key
+            for move in self.analysis.moves(pair):
+                listed, code = self._code(move, allowed)
+                codes[_listed(listed)] = code
+            end = self.analysis.end(pair)
+            final = self._number(end) if end in allowed.ways else -1
+        values, classes = np.unique(codes, return_inverse=True)
+        class_map = self.rsm.class_map(classes.reshape(-1).astype(np.uint8))
+        self.rsm.set_row(state, class_map, values.tolist(), final)
+
+    def _code(self, move: Move, allowed: Allowed) -> tuple[int, int]:
+        """Bytes of a move, and their code."""
+        analysis = self.analysis
+        if move.out is not None:
+            if allowed is self._root and analysis.combination.without_machine:
+                raise ConstraintError("the machine returns from a call that was never made: it cannot be combined")
+            if not allowed.takes([move.out]):
+                return move.bytes, DEAD
+            number = self._number(move.out)
+            if move.out.kind == "redo":
+                return allowed.bytes_of(move.out), self.rsm.exit_redo(number)
+            return move.bytes, self.rsm.exit(number)
+        assert move.to is not None
+        if move.frame < 0:
+            return move.bytes, self._state(move.to, allowed)
+        target = self._state(move.to, self._inside(move.to, move.frame, allowed))
+        return move.bytes, self.rsm.call(target, self.rsm.new_frame((move.frame, allowed))) if target else DEAD
+
+    def _inside(self, entry: Pair, frame: int, allowed: Allowed) -> Allowed:
+        """The ways out of what is called that the caller can go on from."""
+        key = (entry, frame, allowed)
+        known = self._insides.get(key)
+        if known is None:
+            analysis = self.analysis
+            redo: dict[tuple[int, int], int] = {}
+            ways = []
+            for way in analysis.ways(entry):
+                if way.kind != "redo":
+                    if allowed.takes(analysis.beyond(frame, way)):
+                        ways.append(way)
+                    continue
+                for move in analysis.redone(analysis.after(frame, way), way.bytes):
+                    if allowed.takes(analysis.through(move)):
+                        taken = allowed.bytes_of(move.out) if move.out and move.out.kind == "redo" else move.bytes
+                        redo[way.outcome, way.dfa] = redo.get((way.outcome, way.dfa), 0) | taken
+            listed = tuple(sorted((*key, among) for key, among in redo.items()))
+            known = self._insides[key] = self._interned.setdefault(found := Allowed(frozenset(ways), listed), found)
+        return known
+
+    def build_return(self, frame: int, outcome: int) -> None:
+        """See `LazyRSM`."""
+        inner, allowed = self.rsm.frame_key(frame)
+        way = self._outcomes[outcome]
+        if way.kind == "end":
+            end = self.analysis.end_after(inner, way)
+            target = self.rsm.new_state((end,)) if end in allowed.ways else DEAD
+        else:
+            target = self._state(self.analysis.after(inner, way), allowed)
+        self.rsm.set_return(frame, outcome, target)
+
+    def record(self, state: int, text: bytes) -> int:
+        """See `LazyRSM`."""
+        raise AssertionError("there are no recorded frames")

@@ -1,0 +1,256 @@
+"""Never cut off: masks under a budget leave a way to the end, and texts are complete within it."""
+
+import json
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rsm_examples import EXAMPLES
+
+from fsmc.compiler.errors import BudgetExceeded, VocabularyError
+from fsmc.compiler.pipeline import GrammarCompiler
+from fsmc.compiler.tokens.vocabulary import Vocabulary
+from fsmc.runtime.batch import fill_bitmask_batch
+from fsmc.runtime.bitmask import allocate_token_bitmask, unpack_token_bitmask
+from fsmc.runtime.matcher import GrammarMatcher
+
+SHARED = Path(__file__).resolve().parents[3] / "shared"
+BYTES = [bytes([byte]) for byte in range(256)]
+
+
+def vocabulary(tokens, **options):
+    return Vocabulary.from_tokens([*tokens, b""], [len(tokens)], **options)
+
+
+def allowed(matcher, max_tokens=None):
+    mask = allocate_token_bitmask(1, matcher.vocab_size)
+    matcher.fill_next_token_bitmask(mask, max_tokens=max_tokens)
+    return set(np.flatnonzero(unpack_token_bitmask(mask[0], matcher.vocab_size)).tolist())
+
+
+def fewest(matcher, most):
+    """The least number of tokens that complete the text, found by trying all; more than ``most``: None."""
+    level = [matcher]
+    for n in range(most + 1):
+        if any(one.is_terminated() for one in level):
+            return n
+        following, seen = [], set()
+        for one in level:
+            for token in allowed(one):
+                after = one.fork()
+                assert after.accept_token(token)
+                key = after.configuration, after.is_terminated()
+                if key not in seen:
+                    seen.add(key)
+                    following.append(after)
+        level = following
+    return None
+
+
+def walk(matcher, budget, rng, others=()):
+    """A random text under a budget: every mask leaves a token, each token enough, and the text is complete in time."""
+    left, tokens = budget, []
+    while not matcher.is_terminated():
+        may = allowed(matcher, left)
+        assert may and may <= allowed(matcher), (left, tokens)
+        token = rng.choice(sorted(may))
+        assert matcher.accept_token(token)
+        tokens.append(token)
+        left -= 1
+        assert matcher.num_tokens_to_complete() <= left
+    assert left >= 0
+    return tokens
+
+
+PATTERNS = [
+    "(a{3})*b",
+    "a{5}b*",
+    "(ab|ba){2,4}",
+    "a(bb)*a",
+    "(aa|b)*c|abcabc",
+    "[ab]{0,6}c",
+    "x?",
+    "ab(cab)*",
+    "aaaaaaab|b{4}",
+]
+TOKENS = [b"a", b"b", b"c", b"x", b"aa", b"ab", b"aaa", b"abc", b"bb", b"cab"]
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_patterns_are_exact(pattern):
+    grammar = GrammarCompiler(vocabulary(TOKENS), cache_dir=None).compile_regex(pattern)
+    rng = random.Random(pattern)
+    for start in (b"", b"a", b"ab"):
+        matcher = GrammarMatcher(grammar)
+        if not matcher.accept_bytes(start):
+            continue
+        needed = matcher.num_tokens_to_complete()
+        assert needed == fewest(matcher, 12)
+        for budget in range(needed, needed + 5):
+            expected = {
+                token
+                for token in allowed(matcher)
+                if (after := matcher.fork()).accept_token(token) and after.num_tokens_to_complete() <= budget - 1
+            }
+            assert allowed(matcher, budget) == expected
+            for _ in range(5):
+                walk(matcher.fork(), budget, rng)
+        with pytest.raises(BudgetExceeded, match=f"max_tokens={needed - 1} is not enough.*: {needed} are"):
+            allowed(matcher, needed - 1)
+
+
+SCHEMAS = [
+    {"type": "object", "properties": {"name": {"type": "string"}, "age": {"type": "integer"}}, "required": ["name", "age"]},
+    {"type": "array", "items": {"enum": ["red", "green", {"deep": [1, 2]}]}, "minItems": 2, "maxItems": 4},
+    {"type": "array", "items": {"type": "integer"}, "uniqueItems": True, "minItems": 3},
+    {"type": "array", "items": {"type": "array", "items": {"type": "string"}, "uniqueItems": True}, "uniqueItems": True},
+    {"type": "string", "minLength": 5, "maxLength": 9},
+    {"type": "object", "minProperties": 3, "additionalProperties": {"type": "boolean"}},
+    {"anyOf": [{"type": "object", "properties": {"k": {"const": "long"}, "v": {"minLength": 20, "type": "string"}}, "required": ["k", "v"],
+                "additionalProperties": False},
+               {"type": "object", "properties": {"k": {"const": "longer"}, "v": {"const": 1}}, "required": ["k", "v"],
+                "additionalProperties": False}]},
+    {"$ref": "#/definitions/tree", "definitions": {"tree": {"type": "object", "properties": {"left": {"$ref": "#/definitions/tree"},
+     "leaf": {"const": 1}}, "required": ["leaf"], "additionalProperties": False}}},
+    True,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("layout", [{}, {"whitespace": "compact", "property_order": "any"}, {"indent": 2}], ids=str)
+@pytest.mark.parametrize("schema", SCHEMAS, ids=lambda schema: json.dumps(schema)[:40])
+def test_schemas(schema, layout):
+    tokens = [
+        *BYTES,
+        b'{"',
+        b'":',
+        b'"}',
+        b'","',
+        b"],[",
+        b"true",
+        b"name",
+        b"[[",
+        b" red",
+        b'"green"',
+        b"12",
+        b"\n  ",
+        "größe".encode(),
+    ]
+    grammar = GrammarCompiler(vocabulary(tokens), cache_dir=None, **layout).compile_json_schema(schema)
+    rng = random.Random(3)
+    matcher = GrammarMatcher(grammar)
+    needed = matcher.num_tokens_to_complete()
+    with pytest.raises(BudgetExceeded):
+        allowed(matcher, needed - 1)
+    depends_on_what_was_read = "uniqueItems" in str(schema) or "minProperties" in str(schema)
+    for budget in [needed, needed + 1, needed + 3, needed + 10]:
+        for _ in range(1 if depends_on_what_was_read else 4):
+            text = b"".join(tokens[token] for token in walk(matcher.fork(), budget, rng)[:-1])
+            assert grammar.machine.matches(text)
+
+
+@pytest.mark.parametrize("name", sorted(EXAMPLES))
+def test_machines_with_calls(name):
+    example = EXAMPLES[name]
+    grammar = GrammarCompiler(vocabulary(BYTES), cache_dir=None).compile_fsm(example.machine)
+    matcher = GrammarMatcher(grammar)
+    needed = matcher.num_tokens_to_complete()
+    least = fewest(matcher, 12)
+    assert least is None or needed == least
+    for budget in range(needed, needed + 6):
+        walk(matcher.fork(), budget, random.Random(budget))
+
+
+def test_plenty_is_the_mask_without_a_budget():
+    grammar = GrammarCompiler(vocabulary(BYTES), cache_dir=None).compile_json_schema(SCHEMAS[0])
+    matcher = GrammarMatcher(grammar)
+    for byte in b'{"name": "x", "ag':
+        assert allowed(matcher, 10**6) == allowed(matcher)
+        assert matcher.is_far_from(10**6) and not matcher.is_far_from(matcher.num_tokens_to_complete())
+        assert matcher.accept_token(byte)
+
+
+def test_a_vocabulary_that_cannot_spell_every_text():
+    """The shortest text in bytes has no tokens here, a longer one has."""
+    grammar = GrammarCompiler(vocabulary([b"long", b"er", b"x"]), cache_dir=None).compile_regex("ab|longer|longx{9}")
+    matcher = GrammarMatcher(grammar)
+    assert matcher.num_tokens_to_complete() == 3 and allowed(matcher, 3) == {0}
+    assert (
+        matcher.accept_token(0)
+        and allowed(matcher, 2) == {1}
+        and allowed(matcher, 9) == {1}
+        and allowed(matcher, 10) == {1, 2}
+    )
+    matcher = GrammarMatcher(GrammarCompiler(vocabulary([b"y"]), cache_dir=None).compile_regex("x"))
+    with pytest.raises(VocabularyError, match="single bytes"):
+        matcher.num_tokens_to_complete()
+    schema = {"type": "object", "properties": {"a": {"enum": ["b", "long"]}}, "required": ["a"]}
+    grammar = GrammarCompiler(vocabulary([b'{"a"', b":", b'"long', b'"}']), cache_dir=None).compile_json_schema(schema)
+    assert GrammarMatcher(grammar).num_tokens_to_complete() == 5
+
+
+def test_what_counts_as_text_and_as_end():
+    vocab = Vocabulary.from_tokens([b"a", b"b", b"ab", b""], [3])
+    grammar = GrammarCompiler(vocab, cache_dir=None).compile_regex("(ab)+")
+    assert GrammarMatcher(grammar).num_tokens_to_complete() == 2
+    stops = GrammarMatcher(grammar, stop_token_ids=[2])  # then it is no text
+    assert stops.num_tokens_to_complete() == 3 and allowed(stops, 3) == {0}
+    assert stops.accept_token(0) and stops.accept_token(1) and allowed(stops, 1) == {2}
+    endless = GrammarMatcher(grammar, stop_token_ids=[])
+    assert endless.num_tokens_to_complete() == 1 and allowed(endless, 1) == {2}
+    done = GrammarMatcher(grammar)
+    assert done.accept_token(2) and done.num_tokens_to_complete() == 1 and allowed(done, 1) == {3}
+    with pytest.raises(BudgetExceeded):
+        allowed(done, 0)
+    assert done.accept_token(3) and done.num_tokens_to_complete() == 0 and allowed(done, 0) == {3}
+
+
+def test_nothing_is_written_when_it_is_not_enough():
+    grammar = GrammarCompiler(vocabulary(TOKENS), cache_dir=None).compile_regex("a{9}")
+    matcher, mask = GrammarMatcher(grammar), allocate_token_bitmask(2, len(TOKENS) + 1)
+    before = mask.copy()
+    with pytest.raises(BudgetExceeded) as caught:
+        matcher.fill_next_token_bitmask(mask, 1, max_tokens=2)
+    assert (caught.value.max_tokens, caught.value.needed) == (2, 4) and (mask == before).all()
+    with pytest.raises(BudgetExceeded):
+        fill_bitmask_batch([None, matcher], mask, max_tokens=[None, 3])
+    assert (mask == before).all()
+    with pytest.raises(TypeError):
+        matcher.fill_next_token_bitmask(mask, max_tokens="9")
+    with pytest.raises(ValueError, match="as many budgets"):
+        fill_bitmask_batch([matcher], mask, max_tokens=[1, 2])
+
+
+def test_batches_are_the_rows_one_by_one():
+    grammar = GrammarCompiler(vocabulary(TOKENS), cache_dir=None).compile_regex("(a{3})*b")
+    matchers = [GrammarMatcher(grammar) for _ in range(4)]
+    assert (
+        matchers[1].accept_bytes(b"a") and matchers[3].accept_bytes(b"aaab") and matchers[3].accept_token(len(TOKENS))
+    )
+    budgets = [2, 3, None, 0]
+    batch, single = (allocate_token_bitmask(4, len(TOKENS) + 1) for _ in range(2))
+    fill_bitmask_batch(matchers, batch, max_tokens=budgets)
+    for row, (matcher, left) in enumerate(zip(matchers, budgets, strict=True)):
+        matcher.fill_next_token_bitmask(single, row, left)
+    assert (batch == single).all()
+
+
+def test_whole_indexes():
+    grammar = GrammarCompiler(vocabulary(TOKENS), cache_dir=None).compile_regex("(a{3})*b")
+    lazy = GrammarMatcher(grammar)
+    grammar.build_index()
+    whole = GrammarMatcher(grammar)
+    for left in range(2, 6):
+        assert allowed(lazy, left) == allowed(whole, left)
+
+
+@pytest.mark.skipif(not (SHARED / "data").exists(), reason="no ../shared beside this checkout")
+def test_walks_over_real_schemas():
+    script = Path(__file__).resolve().parents[2] / "benchmarks" / "budget_walks.py"
+    done = subprocess.run(
+        [sys.executable, str(script), "--walks", "100", "--seed", "7"], capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "100 walks, all complete and in budget" in done.stdout, done.stdout

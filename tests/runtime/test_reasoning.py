@@ -1,0 +1,221 @@
+"""The reasoning gate: where the constraint begins, in whatever tokens the marker comes, and the way back over it."""
+
+import itertools
+import random
+
+import numpy as np
+import pytest
+
+from fsmc.compiler.errors import BudgetExceeded
+from fsmc.compiler.pipeline import GrammarCompiler
+from fsmc.compiler.tokens.vocabulary import Vocabulary
+from fsmc.runtime.batch import fill_bitmask_batch
+from fsmc.runtime.bitmask import allocate_token_bitmask, unpack_token_bitmask
+from fsmc.runtime.constraint import Constraint
+from fsmc.runtime.matcher import GrammarMatcher
+from fsmc.runtime.reasoning import ReasoningGate
+
+TOKENS = [
+    b"<",
+    b"/t>",
+    b"</t>",
+    b"</",
+    b"t>",
+    b">",
+    b"t>[",
+    b"t>]",
+    b"x</t>[1",
+    b"<</t",
+    b"[",
+    b"]",
+    b"1",
+    b"[1]",
+    b"hm ",
+    b"</t></t>",
+]
+EOS, THINK_END, PADDING = len(TOKENS), len(TOKENS) + 1, len(TOKENS) + 3
+VOCAB = Vocabulary.from_tokens([*TOKENS, b"", b""], [EOS], [THINK_END], vocab_size=40)
+GRAMMAR = GrammarCompiler(VOCAB, cache_dir=None).compile_regex(r"\[1{1,3}\]")
+MARKER = b"</t>"
+
+
+def gate_of(end="</t>", **options):
+    return ReasoningGate(GrammarMatcher(GRAMMAR), end, **options)
+
+
+def allowed(gate, left=None):
+    mask = allocate_token_bitmask(1, 96)
+    gate.fill_next_token_bitmask(mask, max_tokens=left)
+    return set(np.flatnonzero(unpack_token_bitmask(mask[0], 96)).tolist())
+
+
+def plain(text):
+    """The constrained text of a whole text, None before the marker; found by `bytes.partition`."""
+    _, marker, rest = text.partition(MARKER)
+    return rest if marker else None
+
+
+def test_it_has_the_methods_of_a_matcher():
+    assert isinstance(gate_of(), Constraint) and isinstance(GrammarMatcher(GRAMMAR), Constraint)
+
+
+def test_every_way_to_write_the_marker():
+    """All sequences of up to four tokens: the gate is where the text says, and the mask says what is accepted."""
+    for ids in itertools.product(range(len(TOKENS)), repeat=3):
+        gate, text, taken = gate_of(), b"", 0
+        for token in ids:
+            rest = plain(text + TOKENS[token])
+            possible = rest is None or GRAMMAR.machine.run(rest) is not None
+            assert (token in allowed(gate)) == possible
+            assert gate.accept_token(token) == possible
+            if not possible:
+                break
+            text += TOKENS[token]
+            taken += 1
+            assert gate.is_reasoning == (rest is None)
+            assert gate.is_completed() == (rest is not None and GRAMMAR.machine.matches(rest))
+        assert gate.rollback_limit == taken
+
+
+def test_the_border():
+    """After the marker's last byte, not one token later: the same token is thought before and refused after."""
+    gate = gate_of()
+    assert gate.accept_token(14) and gate.accept_token(2) and not gate.is_reasoning
+    assert not gate.accept_token(14) and allowed(gate) == {10, 13}
+    gate = gate_of()
+    assert gate.accept_token(3) and 7 not in allowed(gate) and 6 in allowed(gate)  # t>] and t>[
+    assert not gate.accept_token(7) and gate.is_reasoning
+    assert "goes on with b']'" in str(gate.rejection(7)) and "'['" in str(gate.rejection(7))
+    assert gate.accept_token(6) and gate.find_jump_forward_string() == "1"
+    gate = gate_of()
+    assert gate.accept_token(9) and gate.accept_token(5) and not gate.is_reasoning  # "<</t>": the second < begins it
+    gate = gate_of()
+    assert not gate.accept_token(15) and gate.is_reasoning  # the second marker would be constrained text
+
+
+def test_a_marker_of_token_ids():
+    gate = gate_of([THINK_END])
+    assert allowed(gate) == set(range(40))
+    assert gate.accept_token(2) and gate.is_reasoning and gate.accept_bytes(b"</t>") and gate.is_reasoning
+    assert gate.accept_token(THINK_END) and not gate.is_reasoning and allowed(gate) == {10, 13}
+    gate = gate_of([0, 0, 1])
+    assert [gate.accept_token(token) and gate.is_reasoning for token in (0, 0, 0, 1)] == [True, True, True, False]
+    gate = gate_of([EOS, 0])  # an end token may be part of a marker
+    assert gate.accept_token(EOS) and not gate.is_terminated() and gate.accept_token(0) and not gate.is_reasoning
+
+
+def test_ending_while_thinking():
+    gate = gate_of()
+    assert gate.accept_token(14) and EOS in allowed(gate) and EOS not in allowed(gate, 99) and gate.accept_token(EOS)
+    assert gate.is_terminated() and not gate.is_completed() and allowed(gate) == {EOS}
+    assert (
+        gate.accept_token(EOS) and not gate.accept_token(0) and not gate.accept_bytes(b"x") and gate.accept_bytes(b"")
+    )
+    gate.rollback(2)
+    assert not gate.is_terminated() and gate.rollback_limit == 1
+
+
+def test_ids_that_do_not_exist():
+    gate = gate_of()
+    assert gate.accept_token(PADDING) and not gate.accept_token(40) and not gate.accept_token(-1)
+    assert "40" in str(gate.rejection(40))
+
+
+def test_no_thinking():
+    gate = gate_of(reasoning=False)
+    assert not gate.is_reasoning and allowed(gate) == {10, 13} and gate.accept_token(13)
+    gate.rollback(1)
+    gate.reset()
+    assert not gate.is_reasoning and gate.rollback_limit == 0
+
+
+@pytest.mark.parametrize("end", ["</t>", b"</t>", [THINK_END], [3, 4]], ids=repr)
+def test_random_lives_are_replays(end):
+    rng = random.Random(repr(end))
+    for _ in range(60):
+        gate, entries = gate_of(end), []
+        for _ in range(25):
+            action = rng.random()
+            if action < 0.6:
+                token = rng.choice(sorted(allowed(gate)))
+                was_terminated = gate.is_terminated()
+                assert gate.accept_token(token)
+                entries += [] if was_terminated else [token]
+            elif action < 0.7:
+                n = rng.randrange(gate.rollback_limit + 1)
+                gate.rollback(n)
+                del entries[len(entries) - n :]
+            elif action < 0.8:
+                other = gate.fork()
+                if rng.random() < 0.5:
+                    other.rollback(other.rollback_limit)
+                else:
+                    gate, other = other, gate
+                    other.reset()
+            elif action < 0.9:
+                data = rng.choice([b"<", b"/t>", b"[1", b"", b"1]", b"hm</t>["])
+                if gate.accept_bytes(data):
+                    entries.append(data)
+            else:
+                token, was_terminated = rng.randrange(-2, 45), gate.is_terminated()
+                is_allowed = token in allowed(gate)
+                assert gate.accept_token(token) == is_allowed
+                entries += [token] if is_allowed and not was_terminated else []
+            fresh = gate_of(end)
+            for entry in entries:
+                assert fresh.accept_bytes(entry) if isinstance(entry, bytes) else fresh.accept_token(entry)
+            assert gate.rollback_limit == fresh.rollback_limit == len(entries)
+            for method in (
+                "is_completed",
+                "is_terminated",
+                "find_jump_forward_string",
+                "num_tokens_to_complete",
+                "expected",
+            ):
+                assert getattr(gate, method)() == getattr(fresh, method)(), method
+            assert gate.is_reasoning == fresh.is_reasoning and allowed(gate) == allowed(fresh)
+        with pytest.raises(ValueError, match="cannot roll back"):
+            gate.rollback(gate.rollback_limit + 1)
+        gate.reset()
+        assert gate.rollback_limit == 0 and gate.is_reasoning
+
+
+@pytest.mark.parametrize("end", ["</t>", [THINK_END], [3, 4]], ids=repr)
+def test_budgets(end):
+    rng = random.Random(1)
+    needed = gate_of(end).num_tokens_to_complete()
+    assert needed == {"</t>": 1, "[17]": 1, "[3, 4]": 2}[str(end)] + 2
+    with pytest.raises(BudgetExceeded):
+        allowed(gate_of(end), needed - 1)
+    for budget in range(needed, needed + 12):
+        for _ in range(15):
+            gate, left = gate_of(end), budget
+            while not gate.is_terminated():
+                may = allowed(gate, left)
+                assert may and may <= allowed(gate)
+                assert gate.accept_token(rng.choice(sorted(may)))
+                left -= 1
+            assert left >= 0 and gate.is_completed()
+
+
+def test_batches():
+    gates = [gate_of(), gate_of(), None, gate_of([THINK_END])]
+    assert gates[0].accept_token(3) and gates[1].accept_token(2)
+    for budgets in (None, [9, 4, None, 4]):
+        batch = allocate_token_bitmask(4, 40)
+        fill_bitmask_batch(gates, batch, max_tokens=budgets)
+        for row, gate in enumerate(gates):
+            if gate is not None:
+                single = np.zeros_like(batch)
+                gate.fill_next_token_bitmask(single, row, budgets[row] if budgets else None)
+                assert (batch[row] == single[row]).all()
+    with pytest.raises(BudgetExceeded):
+        fill_bitmask_batch(gates, batch, max_tokens=[0, 9, None, 9])
+
+
+@pytest.mark.parametrize("end", ["", b"", [], [40], [-1]])
+def test_markers_that_are_none(end):
+    with pytest.raises(ValueError, match="marker"):
+        gate_of(end)
+    with pytest.raises(TypeError):
+        gate_of([b"x"])

@@ -1,0 +1,184 @@
+"""Constraints combined: language by language against the two that they come from, masks without dead ends, shortest witnesses."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import numpy as np
+import pytest
+
+import fsmc
+from fsmc.compiler.automata.rsm_product import BOTH, DFA_ONLY, EITHER, Analysis, ProductMachine
+from fsmc.compiler.schema.sampling import InstanceSampler
+from tests.tokens.mask_oracles import row_tokens
+
+VOCAB = fsmc.Vocabulary.from_tokens(
+    [*(bytes([b]) for b in range(256)), b'":', b'{"', b"1,", b"],", b"[1", b'"}', b"", b"<|end|>"],
+    eos_token_ids=[262],
+    special_token_ids=[263],
+)
+COMPILER = fsmc.GrammarCompiler(VOCAB, cache_dir=None, whitespace="compact")
+TREE = {"type": "array", "items": {"$ref": "#"}, "maxItems": 2}
+SCHEMAS = [
+    {
+        "type": "object",
+        "properties": {"a": {"type": "integer"}, "b": {"type": "string"}},
+        "additionalProperties": False,
+    },
+    {"type": "array", "items": {"type": ["integer", "string", "null"]}, "maxItems": 3},
+    {"enum": [1, "x", [1], {"a": 2}]},
+    {"type": "number"},
+    TREE,
+    {"anyOf": [{"type": "array", "items": {"type": "integer"}}, {"type": "array", "items": {"type": "string"}}]},
+]
+PATTERNS = [".{0,12}", "[^a]*", ".*1.*", "(..)*", r"\[.*\]|x+", r"[\[\]0-9,]*", ".*[^5]"]
+TEXTS = ["", "x", "xx", "[", "[1", "[1]", "[1,1", "ab", "1", "15", "[]", "[[]]", '"x"']
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+@pytest.mark.parametrize("schema", SCHEMAS, ids=json.dumps)
+def test_schema_and_pattern_side_by_side(schema, pattern: str) -> None:
+    machine, dfa = COMPILER.compile_json_schema(schema).machine, COMPILER.compile_regex(pattern).dfa
+    sampler = InstanceSampler(machine.builder, 1, max_length=12)
+    texts = [*TEXTS, *(sampler.sample() for _ in range(30))]
+    for combination in (BOTH, EITHER, DFA_ONLY):
+        analysis = Analysis(machine, dfa, combination)
+        product = ProductMachine(analysis)
+        for text in texts:
+            data = text.encode()
+            assert product.rsm.matches(data) == combination.accepts(dfa.matches(data), machine.matches(data)), text
+        shortest = analysis.shortest()
+        assert (shortest is None) == product.is_empty
+        if shortest is not None:
+            assert product.rsm.matches(shortest)
+            accepted = [text for text in texts if product.rsm.matches(text.encode())]
+            assert all(len(shortest) <= len(text.encode()) for text in accepted)
+            grammar = fsmc.CompiledGrammar(
+                product.rsm, VOCAB, kind="x", source="", stats=fsmc.compiler.grammar.CompileStats()
+            )
+            walk_without_dead_ends(grammar)
+
+
+def walk_without_dead_ends(grammar: fsmc.CompiledGrammar, seed: int = 1) -> None:
+    """Random tokens, each mask equal to what is accepted byte by byte, and never empty before the end."""
+    rng, matcher = random.Random(seed), fsmc.GrammarMatcher(grammar)
+    mask = fsmc.allocate_token_bitmask(1, grammar.vocab.size)
+    for _ in range(20):
+        matcher.fill_next_token_bitmask(mask)
+        allowed = [i for i in row_tokens(np.asarray(mask[0])) if i not in VOCAB.eos_token_ids]
+        assert allowed == [i for i in range(262) if grammar.vocab.token(i) and matcher.fork().accept_token(i)]
+        assert allowed or matcher.is_completed()
+        if not allowed:
+            return
+        usual = [i for i in allowed if grammar.vocab.token(i) in b'[]{}",:1ab5'] or allowed
+        assert matcher.accept_token(rng.choice(usual))
+
+
+def test_operators_of_patterns() -> None:
+    a, b = COMPILER.compile_regex("[ab]{1,3}"), COMPILER.compile_choice(["a", "ab", "c"])
+    for text in ("", "a", "ab", "c", "bb", "abc", "aba"):
+        data, in_a, in_b = text.encode(), a.machine.matches(text.encode()), b.machine.matches(text.encode())
+        assert (a & b).machine.matches(data) == (in_a and in_b)
+        assert (a | b).machine.matches(data) == (in_a or in_b)
+        assert (a - b).machine.matches(data) == (in_a and not in_b)
+        assert (~a).machine.matches(data) == (not in_a)
+    assert (a + b).machine.matches(b"bac") and not (a + b).machine.matches(b"b")
+    assert a.equivalent(a | (a & b)) and not a.equivalent(b)
+    assert a.equivalent(b).witness in (b"b", b"c")
+    assert (a & b).subset_of(a) and a.subset_of(b).witness == b"b"
+    assert (a | b).dfa is not None and (a | b).build_index().n_rows
+
+
+def test_operators_of_schemas() -> None:
+    objects = COMPILER.compile_json_schema({"type": "object", "properties": {"a": {"type": "integer", "minimum": 3}}})
+    small = COMPILER.compile_json_schema({"properties": {"a": {"maximum": 5}}})
+    values = ['{"a":4}', '{"a":9}', '{"a":1}', "{}", '{"a":"x"}', "[]", "7", '{"b":1,"c":2}']
+    for text in values:
+        data = text.encode()
+        in_a, in_b = objects.machine.matches(data), small.machine.matches(data)
+        assert (objects & small).machine.matches(data) == (in_a and in_b), text
+        assert (objects | small).machine.matches(data) == (in_a or in_b), text
+        assert (objects - small).machine.matches(data) == (in_a and not in_b), text
+        assert (~objects).machine.matches(data) == (not in_a), text
+    assert not (~objects).machine.matches(b"x")  # the JSON texts of other values
+    assert (objects & small).subset_of(objects) and (objects & small).kind == "json_schema"
+    witness = objects.subset_of(small).witness
+    assert witness is not None and objects.machine.matches(witness) and not small.machine.matches(witness)
+    assert json.loads(witness)["a"] > 5
+    assert objects.equivalent(~~objects)
+    with pytest.raises(fsmc.EmptyLanguageError):
+        objects & ~objects
+
+
+def test_references_stay_in_their_own_schema() -> None:
+    first = COMPILER.compile_json_schema({"$ref": "#/$defs/x", "$defs": {"x": {"type": "integer"}}})
+    second = COMPILER.compile_json_schema({"$ref": "#/$defs/x", "$defs": {"x": {"minimum": 3}}})
+    both = first & second
+    assert both.machine.matches(b"3") and not both.machine.matches(b"2") and not both.machine.matches(b"3.5")
+    third = COMPILER.compile_json_schema({"items": [{"const": 1}]}, draft=7)
+    assert (third - first).machine.matches(b"[1]") and not (third - first).machine.matches(b"[2]")
+
+
+def test_is_my_pattern_my_schemas_format() -> None:
+    pattern = COMPILER.compile_regex(r'"[0-9]{4}-[0-9]{2}-[0-9]{2}"')
+    date = COMPILER.compile_json_schema({"type": "string", "format": "date"})
+    assert date.subset_of(pattern)
+    witness = pattern.subset_of(date).witness
+    assert witness is not None and pattern.machine.matches(witness) and not date.machine.matches(witness)
+    assert len(witness) == 12 and not pattern.equivalent(date)
+    integer = COMPILER.compile_json_schema({"type": "integer"})
+    assert COMPILER.compile_regex("[1-9][0-9]*").subset_of(integer)
+    assert COMPILER.compile_regex("[0-9]{2}").subset_of(integer).witness == b"00"
+
+
+def test_any_machine_with_a_pattern() -> None:
+    tag = {"type": "tag", "begin": "<a>", "content": {"type": "json_schema", "json_schema": TREE}, "end": "<|end|>"}
+    grammar = COMPILER.compile_structural_tag({"type": "triggered_tags", "triggers": ["<a"], "tags": [tag]})
+    short = grammar & COMPILER.compile_regex(".{0,20}")
+    assert short.machine.matches(b"hi<a>[[]]<|end|>") and not short.machine.matches(b"hello you<a>[[]]<|end|>")
+    assert not short.machine.matches(b"hi<a>[[]]")
+    assert short.vocab.markers == grammar.vocab.markers
+    walk_without_dead_ends(short)
+    long = grammar - COMPILER.compile_regex(".{0,20}")
+    assert long.machine.matches(b"hello you<a>[[]]<|end|>") and not long.machine.matches(b"hi<a>[]<|end|>")
+
+
+def test_one_after_the_other() -> None:
+    label, value = COMPILER.compile_regex("[a-z]+: "), COMPILER.compile_json_schema(TREE)
+    line = label + value
+    assert line.machine.matches(b"x: [[]]") and not line.machine.matches(b"x: ") and not line.machine.matches(b"[]")
+    walk_without_dead_ends(line)
+    spaced = fsmc.GrammarCompiler(VOCAB, cache_dir=None).compile_json_schema(TREE)
+    both = spaced + spaced
+    for text in (" [ ]\n[]", "[][]", "[[]] []  "):
+        assert both.machine.matches(text.encode())
+    assert not both.machine.matches(b"[]")
+    with pytest.raises(fsmc.ConstraintError, match="a number may be followed by '0'"):
+        COMPILER.compile_json_schema({"type": "integer"}) + COMPILER.compile_regex("[0-9]")
+
+
+def test_what_cannot_be_combined() -> None:
+    schema = COMPILER.compile_json_schema(TREE)
+    product = schema & COMPILER.compile_regex(".{0,9}")
+    with pytest.raises(fsmc.ConstraintError, match="a product and a json_schema cannot be combined exactly"):
+        product & schema
+    with pytest.raises(fsmc.ConstraintError, match="different vocabularies"):
+        schema & fsmc.GrammarCompiler(fsmc.Vocabulary.from_tokens([b"a"]), cache_dir=None).compile_regex("a")
+    with pytest.raises(fsmc.ConstraintError, match="lay out JSON differently"):
+        schema & fsmc.GrammarCompiler(VOCAB, cache_dir=None).compile_json_schema(TREE)
+    with pytest.raises(fsmc.ConstraintError, match="uniqueItems"):
+        COMPILER.compile_json_schema({"type": "array", "uniqueItems": True}) & COMPILER.compile_regex(".*")
+    with pytest.raises(fsmc.EmptyLanguageError, match="allows no text at all"):
+        schema & COMPILER.compile_regex("x+")
+    with pytest.raises(fsmc.MachineError, match="cannot be saved"):
+        product.save("x.fsmc")
+    with pytest.raises(fsmc.LimitExceeded, match="max_pairs=10"):
+        Analysis(schema.machine, COMPILER.compile_regex(".{0,40}").dfa, BOTH, max_pairs=10)
+
+
+def test_combined_schemas_are_saved(tmp_path) -> None:
+    first, second = COMPILER.compile_json_schema({"type": "integer"}), COMPILER.compile_json_schema({"minimum": 3})
+    (first & second).save(tmp_path / "x.fsmc")
+    again = fsmc.CompiledGrammar.load(tmp_path / "x.fsmc", VOCAB)
+    assert again.machine.matches(b"3") and not again.machine.matches(b"2")
