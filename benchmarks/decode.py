@@ -44,7 +44,9 @@ def main() -> None:
     parser.add_argument("--tasks", default="", help=f"some of {', '.join(task.name for task in TASKS)}")
     parser.add_argument("--batches", default="1,8", help="requests at the same time")
     parser.add_argument(
-        "--ways", default="engine,generate", help="parts of their names (canonical, off, xgrammar …); 'engine, off' always runs"
+        "--ways",
+        default="engine,generate",
+        help="parts of their names (canonical, off, xgrammar …); 'engine, off' always runs",
     )
     parser.add_argument("--repeats", type=int, default=1, help="the fastest counts")
     parser.add_argument("--max-new-tokens", type=int, default=300)

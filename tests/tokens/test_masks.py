@@ -12,7 +12,6 @@ from mask_oracles import HAND_DRAWN, allowed_by_dfa, allowed_by_rsm, compile_dfa
 from rsm_examples import EXAMPLES
 from test_walk import configurations, intern, vocabulary_for
 
-import fsmc
 from fsmc.compiler.automata.rsm import RSM
 from fsmc.compiler.tokens import lazy_masks, mask_rows, mask_walk
 from fsmc.compiler.tokens.mask_rows import ALLOWED, BITS, FORBIDDEN, copy_row, expand_row, max_packed_ids

@@ -237,7 +237,10 @@ class LazyRSM(RecursiveMachine):
         first, needed = self._n_states, self._n_states + n
         if needed - self._n_given > self.max_states:
             raise LimitExceeded(
-                "max_states", self.max_states, needed - self._n_given, "texts have walked through that many: raise it, or compile anew"
+                "max_states",
+                self.max_states,
+                needed - self._n_given,
+                "texts have walked through that many: raise it, or compile anew",
             )
         if needed > len(self._own.states):
             self._make_room("states", needed)

@@ -372,9 +372,7 @@ class SchemaMachine:
                 edges.update(dict.fromkeys(listed, self.rsm.call(target, frame)))
         return edges
 
-    def value_parts(
-        self, must: int, watches: tuple[int, ...], depth: int = 0, plentiful: bool = False
-    ) -> _Parts:
+    def value_parts(self, must: int, watches: tuple[int, ...], depth: int = 0, plentiful: bool = False) -> _Parts:
         """For each type that the value may have: how the caller reads the outcome, and target → first bytes."""
         key = (must, watches, depth if self.options.indent is not None else 0, plentiful)
         parts = self._parts.get(key)
@@ -386,9 +384,7 @@ class SchemaMachine:
                 raise
         return parts
 
-    def _value_parts(
-        self, must: int, watches: tuple[int, ...], depth: int, plentiful: bool
-    ) -> _Parts:
+    def _value_parts(self, must: int, watches: tuple[int, ...], depth: int, plentiful: bool) -> _Parts:
         table = self.table
         parts = []
         for type_ in self.keywords.types_of(must):

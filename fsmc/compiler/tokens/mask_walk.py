@@ -361,7 +361,11 @@ def _alike(
                 if q < 0:
                     if n_exits == len(exits):
                         return FULL
-                    exits[n_exits, 0], exits[n_exits, 1], exits[n_exits, 2] = node, actions[-1 - q, 0], actions[-1 - q, 1]
+                    exits[n_exits, 0], exits[n_exits, 1], exits[n_exits, 2] = (
+                        node,
+                        actions[-1 - q, 0],
+                        actions[-1 - q, 1],
+                    )
                     n_exits += 1
             node = below
         job += 1
@@ -373,7 +377,12 @@ def _alike(
 @kernel
 def _alike_at(machine: Array, trie: Array, record: Array, scratch: Array, registers: Array) -> int:
     """`_alike` with addresses of the arrays; writes ``Scratch.source`` when done."""
-    path, exits, ids, words = int_rows_at(scratch, 1, 4), int_rows_at(scratch, 2, 3), ints_at(scratch, 3), ints_at(scratch, 4)
+    path, exits, ids, words = (
+        int_rows_at(scratch, 1, 4),
+        int_rows_at(scratch, 2, 3),
+        ints_at(scratch, 3),
+        ints_at(scratch, 4),
+    )
     if registers[JOB] == 0 and registers[NODE] < 0:
         path[0, 0], path[0, 1] = registers[STATE], registers[STACK]
         flipped = ints_at(record, 1)
@@ -402,9 +411,7 @@ def _count_tokens(ranges: Array, n_ranges: int) -> int:
 
 
 @kernel
-def _mask_at(
-    machine: Array, stacks: Array, trie: Array, source: Array, scratch: Array, registers: Array
-) -> int:
+def _mask_at(machine: Array, stacks: Array, trie: Array, source: Array, scratch: Array, registers: Array) -> int:
     """`_walk` with addresses of the arrays, and the record of what was found; why it stopped."""
     states, nodes = int_rows_at(machine, 1, 4), int_rows_at(stacks, 0, 3)
     ranges, path = int_rows_at(scratch, 0, 2), int_rows_at(scratch, 1, 4)
@@ -432,7 +439,14 @@ def _mask_at(
 
 @kernel
 def _record(
-    ranges: Array, n_ranges: int, token_ids: Array, source: Array, trie: Array, numbers: Array, ints: Array, address: int
+    ranges: Array,
+    n_ranges: int,
+    token_ids: Array,
+    source: Array,
+    trie: Array,
+    numbers: Array,
+    ints: Array,
+    address: int,
 ) -> int:
     """Write a record to ``numbers``, at ``address``, of which ``ints`` is all but the first RECORD; its size. trie, source: as in
     `_mask_at`."""

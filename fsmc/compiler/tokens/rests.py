@@ -47,7 +47,10 @@ def source_of_exits(
     trie: TokenTrie, exits: npt.NDArray[np.int32], words: npt.NDArray[np.int32], ids: npt.NDArray[np.int32]
 ) -> Source:
     """The source of a state of a block, from what stays inside and the exits (see `walk_block`)."""
-    kinds = {(int(byte), kind, outcome) for byte, kind, outcome in zip(trie.byte[exits[:, 0]], *exits.T[1:].tolist(), strict=True)}
+    kinds = {
+        (int(byte), kind, outcome)
+        for byte, kind, outcome in zip(trie.byte[exits[:, 0]], *exits.T[1:].tolist(), strict=True)
+    }
     if len(exits) <= FEW_EXITS or len({byte for byte, _, _ in kinds}) < len(kinds):
         return Source.of(trie, exits, words, ids)
     rests = rests_of(trie, exits[:, 0])
