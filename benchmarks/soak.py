@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import ctypes
+import faulthandler
 import gc
 import os
 import random
@@ -27,6 +28,8 @@ from typing import Any
 from report import about_this_run, keep_record
 
 import fsmc
+
+STUCK_SECONDS = 120.0
 
 BAD: tuple[tuple[str, Any], ...] = (
     ("json_schema", {"type": "no such type"}),
@@ -91,8 +94,14 @@ class Soak:
             )  # fmt: skip
             asked.append((is_bad, breaks, pending, self.engine.submit(request)))
         aborted = set()
-        while any(ticket.response is None for *_, ticket in asked):
+        n_open, since = n, time.monotonic()
+        while now_open := sum(ticket.response is None for *_, ticket in asked):
             time.sleep(0.01)
+            if now_open < n_open:
+                n_open, since = now_open, time.monotonic()
+            if time.monotonic() - since > STUCK_SECONDS:
+                faulthandler.dump_traceback(all_threads=True)
+                sys.exit(f"{n_open} requests do not end; above is where the threads stand")
             if rng.random() < 0.2:
                 ticket = rng.choice(asked)[-1]
                 ticket.abort()
@@ -141,6 +150,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("minutes", nargs="?", type=float, default=10.0)
     parser.add_argument("--requests", type=int, help="so many, instead of minutes")
+    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--bad", type=float, default=0.3, help="share of bad constraints")
     parser.add_argument("--model", default="toy", help="'toy', 'smollm2', a folder or a .gguf file")
     parser.add_argument("--record", nargs="?", type=Path, const=Path(), help="keep a record (in benchmarks/record)")
@@ -150,7 +160,7 @@ def main() -> None:
     from fsmc.runtime.toy_model import toy_model
 
     loaded = toy_model(n_layers=2, hidden_size=64) if arguments.model == "toy" else load_model(arguments.model)
-    soak = Soak(loaded, arguments.bad)
+    soak = Soak(loaded, arguments.bad, arguments.seed)
     began, asked, memory = time.monotonic(), 0, []
     while asked < arguments.requests if arguments.requests else time.monotonic() - began < 60 * arguments.minutes:
         n = min(50, (arguments.requests or 10**9) - asked)

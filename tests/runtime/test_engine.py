@@ -146,7 +146,8 @@ def test_a_mixed_batch_writes_what_each_request_writes_alone(toy: Any, grammars:
         assert (response.text, response.token_ids, response.finish_reason) == (
             alone.text, alone.token_ids, alone.finish_reason,
         ), (pattern, jump)  # fmt: skip
-        assert response.sampled_tokens == alone.sampled_tokens and response.jumped_tokens == alone.jumped_tokens
+        if jump != "exact":  # whose drafts grow and shrink here
+            assert response.sampled_tokens == alone.sampled_tokens and response.jumped_tokens == alone.jumped_tokens
         assert response.retokenized_tokens == alone.retokenized_tokens and response.error is None
 
 
