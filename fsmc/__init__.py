@@ -26,12 +26,14 @@ if TYPE_CHECKING:
     from fsmc.compiler.errors import ConstraintError as ConstraintError
     from fsmc.compiler.errors import EmptyLanguageError as EmptyLanguageError
     from fsmc.compiler.errors import FsmcError as FsmcError
+    from fsmc.compiler.errors import GrammarError as GrammarError
     from fsmc.compiler.errors import IndexFileError as IndexFileError
     from fsmc.compiler.errors import LimitExceeded as LimitExceeded
     from fsmc.compiler.errors import MachineError as MachineError
     from fsmc.compiler.errors import PatternSyntaxError as PatternSyntaxError
     from fsmc.compiler.errors import SchemaError as SchemaError
     from fsmc.compiler.errors import TokenRejected as TokenRejected
+    from fsmc.compiler.errors import UnsupportedGrammarError as UnsupportedGrammarError
     from fsmc.compiler.errors import UnsupportedPatternError as UnsupportedPatternError
     from fsmc.compiler.errors import UnsupportedSchemaError as UnsupportedSchemaError
     from fsmc.compiler.errors import VocabularyError as VocabularyError
@@ -75,12 +77,14 @@ _HOME = {
         "ConstraintError",
         "EmptyLanguageError",
         "FsmcError",
+        "GrammarError",
         "IndexFileError",
         "LimitExceeded",
         "MachineError",
         "PatternSyntaxError",
         "SchemaError",
         "TokenRejected",
+        "UnsupportedGrammarError",
         "UnsupportedPatternError",
         "UnsupportedSchemaError",
         "VocabularyError",

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import fsmc
-from fsmc.compiler.automata.rsm_product import BOTH, DFA_ONLY, EITHER, Analysis, ProductMachine
+from fsmc.compiler.automata.product_machine import ProductMachine
+from fsmc.compiler.automata.rsm_product import BOTH, DFA_ONLY, EITHER, Analysis
 from fsmc.compiler.schema.sampling import InstanceSampler
 from tests.tokens.mask_oracles import row_tokens
 

@@ -184,3 +184,14 @@ def test_the_mask_kernels_need_nothing_but_numpy_and_numba() -> None:
         "import fsmc.runtime.bitmask\n"
     )
     subprocess.run([sys.executable, "-c", script], check=True)
+
+
+@pytest.mark.parametrize("engine", ["fsmc", "llguidance", "xgrammar"])
+def test_grammars(engine: str, tokenizer: Path, tmp_path: Path) -> None:
+    if engine in PEERS:
+        pytest.importorskip(PEERS[engine], reason=f"{engine} is not installed (pip install '.[bench]')")
+    names = ("--grammars", "arithmetic,lisp", "--engines", engine, "--texts", 3)
+    shown = run("grammars.py", *names, "--tokenizer", tokenizer, "--record-dir", tmp_path)
+    figures = record(tmp_path)["engines"][engine]["grammars"]
+    assert figures["arithmetic"]["texts"] == figures["arithmetic"]["of"] > 5
+    assert figures["arithmetic"]["mean_us"] > 0 and f"{engine}: lisp" in shown

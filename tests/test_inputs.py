@@ -72,6 +72,8 @@ CASES = [
     ({"sampling_params": {"regex": "a|b", "max_new_tokens": 8}}, "a", "c"),
     ({"regex": "(yes|no)", "json_schema": None}, "no", "maybe"),
     ({"structural_tag": json.dumps(STRUCTURES)}, "hi", "<a>{}"),
+    ({"ebnf": 'root ::= "(" root ")" | "x"'}, "((x))", "((x)"),
+    ({"structured_outputs": {"grammar": 'start: "a" start "b" | "c"'}}, "aacbb", "acbb"),
     # what is meant all the same
     (SCHEMA, '{"a":1}', "{}"),
     ({"enum": [1, 2]}, "2", "3"),

@@ -37,6 +37,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "fsmc.compiler.automata",
     },
     "fsmc.compiler.tags": {
+        "fsmc.compiler.cfg",
         "fsmc.compiler.errors",
         "fsmc.compiler.syntax",
         "fsmc.compiler.automata",

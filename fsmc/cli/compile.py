@@ -16,6 +16,7 @@ from fsmc.cli.inspect import of_schema, schema_rows
 from fsmc.cli.machine import (
     INDEX_SUFFIX,
     ChoiceSource,
+    GrammarSource,
     IndexSource,
     Language,
     MaxSeconds,
@@ -100,7 +101,7 @@ def compile_command(
 
 
 def _compile(
-    source: Source | SchemaSource | ChoiceSource | RequestSource,
+    source: Source | SchemaSource | ChoiceSource | RequestSource | GrammarSource,
     read_vocabulary: Callable[[], Vocabulary],
     limits: dict[str, Any],
     use_cache: bool,

@@ -54,7 +54,15 @@ def inspect_command(
             print_json(document)
         else:
             print_table(
-                str(pattern or language.file or language.schema or language.tag or language.constraint or "choice"),
+                str(
+                    pattern
+                    or language.file
+                    or language.schema
+                    or language.grammar
+                    or language.tag
+                    or language.constraint
+                    or "choice"
+                ),
                 as_rows(document),
             )
 
@@ -72,19 +80,20 @@ def of_machine(machine: RSM) -> dict[str, Any]:
 
 
 def of_schema(machine: LazyRSM) -> dict[str, Any]:
-    """What is known of a schema whose machine has not been walked: its size, layout, and what is not checked."""
+    """What is known of a machine that has not been walked: of a schema its size and layout, and what is not checked."""
     from dataclasses import asdict
 
     from fsmc.compiler.schema.machine import SchemaMachine
 
-    assert isinstance(machine.builder, SchemaMachine)
+    grown = {"states_so_far": machine.n_states, "notes": list(machine.builder.notes)}
+    if not isinstance(machine.builder, SchemaMachine):
+        return grown
     builder, document = machine.builder, machine.builder.keywords.document
     return {
         "draft": document.draft(document.root),
         "subschemas": document.n_subschemas,
-        "states_so_far": machine.n_states,
         "layout": asdict(builder.options),
-        "notes": list(builder.notes),
+        **grown,
     }
 
 
@@ -115,7 +124,7 @@ def as_rows(document: dict[str, Any]) -> dict[str, str]:
         vocabulary = document["vocabulary"]
         rows["kind"] = f"{document['kind']}, format {document['format']}, {document['file_bytes']:,} bytes"
         rows["vocabulary"] = f"{vocabulary['size']:,} tokens, fingerprint {vocabulary['fingerprint'][:16]}…"
-    if "layout" in document:
+    if "states_so_far" in document:
         return rows | schema_rows(document)
     rows["states"] = f"{document['states']:,}, {document['accepting_states']:,} accepting"
     rows["byte classes"] = f"{document['byte_classes']}"
@@ -131,9 +140,10 @@ def as_rows(document: dict[str, Any]) -> dict[str, str]:
 
 def schema_rows(document: dict[str, Any]) -> dict[str, str]:
     """What `of_schema` found, for people."""
-    rows = {
-        "schema": f"{document['subschemas']:,} subschemas, draft {document['draft']}",
-        "layout": ", ".join(f"{name} {value}" for name, value in document["layout"].items() if value is not None),
-        "states": f"{document['states_so_far']:,} so far; the others are made when a text gets there",
-    }
+    rows = {}
+    if "layout" in document:
+        rows["schema"] = f"{document['subschemas']:,} subschemas, draft {document['draft']}"
+        layout = (f"{name} {value}" for name, value in document["layout"].items() if value is not None)
+        rows["layout"] = ", ".join(layout)
+    rows["states"] = f"{document['states_so_far']:,} so far; the others are made when a text gets there"
     return rows | {f"note {i}": note for i, note in enumerate(document["notes"], 1)}

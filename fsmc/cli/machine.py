@@ -62,6 +62,10 @@ class Language:
             help="A file with what a request asks for (JSON): a response_format, structured_outputs, or SGLang's parameters.",
         ),
     ] = None
+    grammar: Annotated[
+        Path | None,
+        typer.Option("--grammar", help="A file with a grammar, in EBNF or Lark's syntax, in place of a pattern."),
+    ] = None
     flavor: Annotated[
         Flavor,
         typer.Option(
@@ -121,18 +125,26 @@ class Language:
     def _own_sources(self) -> list[str]:
         """The options given that say what is meant."""
         return [
-            name for name in ("file", "schema", "choice", "tag", "constraint") if getattr(self, name) not in (None, [])
+            name
+            for name in ("file", "schema", "choice", "tag", "constraint", "grammar")
+            if getattr(self, name) not in (None, [])
         ]
 
     def source(
         self, pattern: str | None, whitespace: Whitespace = "flexible"
-    ) -> Source | SchemaSource | ChoiceSource | RequestSource | IndexSource:
+    ) -> Source | SchemaSource | ChoiceSource | RequestSource | GrammarSource | IndexSource:
         """What the first argument and the options name, exactly one thing; else UsageError.
 
         whitespace: of schemas, unless the options say another.
         """
         if len(self._own_sources()) + (pattern is not None) > 1:
-            raise UsageError("give a pattern, --file, --schema, --choice, --tag or --constraint, and only one of them")
+            raise UsageError(
+                "give a pattern, --file, --schema, --grammar, --choice, --tag or --constraint, and only one of them"
+            )
+        if self.grammar is not None:
+            self._refuse(_PATTERN, "go with a pattern, not with --grammar")
+            self._refuse(_SCHEMA, "go with --schema")
+            return GrammarSource(read_text(self.grammar, "grammar"))
         if self.tag is not None or self.constraint is not None:
             self._refuse(_PATTERN, "go with a pattern")
             return RequestSource.read(self, self.whitespace or whitespace)
@@ -247,7 +259,7 @@ class SchemaSource:
 
     def machine(self) -> LazyRSM:
         """Its machine."""
-        return self.recipe().build().rsm
+        return self.recipe().build().handed_over()
 
     def compile(self, vocabulary: Vocabulary, cache: bool = True, **limits: Any) -> CompiledGrammar:
         """Its grammar for a vocabulary. There is nothing to cache."""
@@ -310,6 +322,25 @@ class RequestSource:
 
         compiler = GrammarCompiler(vocabulary, cache_dir="user" if cache else None, **self.options, **limits)
         return compiler.compile_constraint(parse_json(self.text))
+
+
+@dataclass(frozen=True, slots=True)
+class GrammarSource:
+    """The text of a grammar."""
+
+    text: str
+
+    def machine(self) -> RSM | LazyRSM:
+        """Its machine; no vocabulary is needed."""
+        from fsmc.compiler.cfg.recipe import GrammarRecipe
+
+        return GrammarRecipe(self.text).build()
+
+    def compile(self, vocabulary: Vocabulary, cache: bool = True, **limits: Any) -> CompiledGrammar:
+        """Its grammar for a vocabulary."""
+        from fsmc.compiler.pipeline import GrammarCompiler
+
+        return GrammarCompiler(vocabulary, cache_dir="user" if cache else None, **limits).compile_grammar(self.text)
 
 
 @dataclass(frozen=True, slots=True)

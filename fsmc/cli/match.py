@@ -26,7 +26,7 @@ def match_command(
         list[str] | None,
         typer.Argument(
             metavar="PATTERN|INDEX.fsmc [TEXT]",
-            help="With --file, --schema, --choice, --tag or --constraint only the text. '-' is standard input.",
+            help="With --file, --schema, --grammar, --choice, --tag or --constraint only the text. '-' is standard input.",
         ),
     ] = None,
     text_file: Annotated[Path | None, typer.Option(help="Read the text from this file, byte for byte.")] = None,

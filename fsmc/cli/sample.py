@@ -63,7 +63,8 @@ def _instances(machine: LazyRSM, max_length: int | None, max_depth: int | None, 
     from fsmc.compiler.schema.machine import SchemaMachine
     from fsmc.compiler.schema.sampling import InstanceSampler
 
-    assert isinstance(machine.builder, SchemaMachine)
+    if not isinstance(machine.builder, SchemaMachine):
+        raise UsageError("texts can be drawn for patterns, schemas and regular grammars; this machine calls rules")
     bounds = {"max_length": max_length, "max_depth": max_depth}
     return InstanceSampler(machine.builder, seed, **{k: v for k, v in bounds.items() if v is not None}).sample
 

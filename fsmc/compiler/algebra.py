@@ -24,8 +24,9 @@ import referencing.jsonschema
 from fsmc.compiler.automata import algebra as regular
 from fsmc.compiler.automata.dfa import DFA
 from fsmc.compiler.automata.equivalence import difference_witness, shortest_string
+from fsmc.compiler.automata.product_machine import ProductMachine
 from fsmc.compiler.automata.rsm import RSM
-from fsmc.compiler.automata.rsm_product import BOTH, DFA_ONLY, EITHER, Analysis, Combination, ProductMachine
+from fsmc.compiler.automata.rsm_product import BOTH, DFA_ONLY, EITHER, Analysis, Combination
 from fsmc.compiler.errors import ConstraintError, EmptyLanguageError
 from fsmc.compiler.grammar import CompiledGrammar, CompileStats
 from fsmc.compiler.schema.recipe import SchemaRecipe
@@ -94,8 +95,8 @@ def concatenation(a: CompiledGrammar, b: CompiledGrammar) -> CompiledGrammar:
     if len(set(options)) != 1:
         raise ConstraintError("the two lay out JSON differently: compile them with the same options")
     tree = Sequence((_as_node(a), _as_node(b)))
-    language = tag_language(tree, {}, TagRecipe.grammar_dfa)
-    machine = TagMachine(language, options[0]).rsm
+    language = tag_language(tree, {}, TagRecipe.grammar)
+    machine = TagMachine(language, options[0]).handed_over()
     return CompiledGrammar(
         machine, vocab, kind="concatenation", source=f"({a.source}) + ({b.source})", stats=CompileStats()
     )
@@ -193,7 +194,7 @@ def _of_schemas(vocab: Vocabulary, write: Callable[..., Any], *recipes: SchemaRe
         registry = registry.with_resource(uri, SPECIFICATIONS[draft].create_resource(schema))
         references.append({"$ref": uri})
     combined = SchemaRecipe(write(*references), first.options, None, first.unique_items, registry)
-    machine = combined.build().rsm
+    machine = combined.build().handed_over()
     return CompiledGrammar(machine, vocab, kind="json_schema", source="", stats=CompileStats(), recipe=combined)
 
 

@@ -325,7 +325,7 @@ def _unpack(
             from fsmc.compiler.schema import recipe as schema_recipe
 
             recipe = schema_recipe.SchemaRecipe.from_arrays(arrays, metadata)
-            machine = recipe.build().rsm
+            machine = recipe.build().handed_over()
         elif "grammar.text" in arrays:
             from fsmc.compiler.cfg import recipe as grammar_recipe
 

@@ -210,7 +210,7 @@ class GrammarCompiler:
         seconds: dict[str, float] = {}
         recipe = SchemaRecipe(schema, self._text_options, draft, unique_items, registry)
         _timed(seconds, "schema", lambda: recipe.document)
-        machine = _timed(seconds, "machine", recipe.build, **self._growing).rsm
+        machine = _timed(seconds, "machine", recipe.build, **self._growing).handed_over()
         stats = CompileStats(0, 0, machine.n_states, 0, seconds)
         return CompiledGrammar(machine, self.vocab, kind="json_schema", source="", stats=stats, recipe=recipe)
 

@@ -43,7 +43,7 @@ def warm_up_schemas() -> None:
 
     >>> warm_up_schemas()
     """
-    machine = SchemaMachine(SchemaDocument(_SCHEMA), TextOptions()).rsm
+    machine = SchemaMachine(SchemaDocument(_SCHEMA), TextOptions()).handed_over()
     trie = TokenTrie.build(Vocabulary.from_tokens([bytes([byte]) for byte in range(256)] + [b'": "', b'"}']))
     masks = LazyMasks(machine, trie)
     row = np.empty(len(trie.all_tokens), np.int32)

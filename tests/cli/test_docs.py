@@ -47,7 +47,7 @@ def test_links_lead_somewhere() -> None:
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
-@pytest.mark.parametrize("name", ["json-schema.md", "research.md"])
+@pytest.mark.parametrize("name", ["json-schema.md", "research.md", "grammars.md", "structure.md"])
 def test_examples_in_python(name: str) -> None:
     flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
     failed, tried = doctest.testfile(str(ROOT / "docs" / name), module_relative=False, optionflags=flags)

@@ -8,7 +8,7 @@ import random
 import numpy as np
 import pytest
 from grammar_examples import EXAMPLES, JSON
-from grammars.grammar_oracles import Derivations, mutated
+from grammar_oracles import Derivations, mutated
 from tokens.mask_oracles import real_vocabulary, row_tokens
 
 import fsmc

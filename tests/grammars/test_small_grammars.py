@@ -6,7 +6,7 @@ import itertools
 import random
 
 import pytest
-from grammars.grammar_oracles import language
+from grammar_oracles import language
 
 from fsmc.compiler.automata.recursion import Configuration, RecursiveMachine
 from fsmc.compiler.cfg.recipe import GrammarRecipe

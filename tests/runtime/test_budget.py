@@ -250,7 +250,10 @@ def test_whole_indexes():
 def test_walks_over_real_schemas():
     script = Path(__file__).resolve().parents[2] / "benchmarks" / "budget_walks.py"
     done = subprocess.run(
-        [sys.executable, str(script), "--walks", "100", "--seed", "7"], capture_output=True, text=True, timeout=300
+        [sys.executable, str(script), "--walks", "100", "--seed", "7", "--no-compare"],
+        capture_output=True,
+        text=True,
+        timeout=300,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "100 walks, all complete and in budget" in done.stdout, done.stdout

@@ -52,6 +52,11 @@ def triggered(*tags, triggers=("<a",), **more):
     return {"type": "triggered_tags", "triggers": list(triggers), "tags": list(tags), **more}
 
 
+def grammar(text, syntax="ebnf"):
+    return {"type": "grammar", "grammar": text, "syntax": syntax}
+
+
+SUMS = 'root ::= term ("+" term)*\nterm ::= [0-9]+ | "(" root ")"'
 DIGITS = tag("<a>", regex("[0-9]+"), "</a>")
 TEXT = {"type": "any_text"}
 
@@ -115,6 +120,18 @@ CASES = [
         ['<a>{"x":1}</a>', '<a>{"x":""}</b>', "<a>{}</b>"],
         ['<a>{"x":1}</b>', '<a>{"x":""}</a>'],
     ),
+    (tag("<a>", {"type": "grammar", "grammar": "root ::= [a-c]+"}, "</a>"), ["<a>abc</a>"], ["<a></a>", "<a>d</a>"]),
+    (
+        triggered(tag("<a>", grammar('root ::= "(" root ")" | "x"'), "</a>")),
+        ["hi", "<a>x</a>", "<a>((x))</a>!<a>x</a>"],
+        ["<a>((x)</a>", "<a>", "<a>x"],
+    ),
+    (
+        sequence(grammar(SUMS), regex(";+"), schema({"type": "integer"})),
+        ["1+2;3", "(1+(22));;-4", "12;0"],
+        ["(1;2", "1+;2", "1+2;"],
+    ),
+    (grammar(SUMS), ["1", "(1)+2"], ["", "1+", "(1"]),
     (
         schema(
             {
@@ -151,9 +168,9 @@ def test_accepts_and_rejects(format_, good: list[str], bad: list[str]) -> None:
 def test_masks_allow_what_can_be_completed(format_, good: list[str], bad: list[str]) -> None:
     """A token is allowed iff its bytes are accepted one after the other; and every text that may begin can be completed: at
     each place something is allowed, or the text may end."""
-    grammar = COMPILER.compile_structural_tag(format_)
+    compiled = COMPILER.compile_structural_tag(format_)
     for text in good:
-        matcher = fsmc.GrammarMatcher(grammar)
+        matcher = fsmc.GrammarMatcher(compiled)
         for byte in text.encode():
             check_mask(matcher)
             forced = matcher.find_jump_forward_string()
@@ -333,6 +350,9 @@ def test_the_first_occurrence_ends_free_text(seed: int) -> None:
         (sequence(TEXT, TEXT), r"free text is followed by free text"),
         ({"type": "star", "content": TEXT}, "free text is followed by free text"),
         (either(TEXT, schema(OBJECT)), r"format.elements\[1\].json_schema: text that begins with '{' could be JSON"),
+        (sequence(grammar(SUMS), const("+1")), r"format.elements\[0\]: the grammar may end or go on with '\+'"),
+        (sequence(grammar(SUMS), const("1")), r"format.elements\[0\]: the grammar may end or go on with '1'"),
+        (either(grammar(SUMS), const("(")), "text that begins with '\\(' could be JSON \\(or of a grammar\\)"),
         (sequence(schema({"type": "integer"}), regex("[0-9]")), "a number may be followed by '0'"),
         ({"structures": [], "triggers": []}, "triggers: at least one trigger"),
         ({"structures": [{"begin": "<a>", "schema": {}}], "triggers": ["<a"]}, r"structures\[0\].end: is missing"),
@@ -368,6 +388,30 @@ def test_schemas_with_identifiers_and_drafts_of_their_own() -> None:
     grammar = COMPILER.compile_structural_tag(either(tag("<1>", schema(first), ""), tag("<2>", schema(second), "")))
     assert accepts(grammar, '<1>"old"') and accepts(grammar, '<2>"new"')
     assert not accepts(grammar, '<1>"new"') and not accepts(grammar, '<2>"old"')
+
+
+@pytest.mark.parametrize(
+    "format_",
+    [
+        {"type": "repeat", "min": 0, "max": 10**9, "content": const("ab")},
+        {"type": "repeat", "min": 10**9, "max": -1, "content": const("ab")},
+        sequence(regex("(a|b)*a(a|b){25}"), const("c")),
+    ],
+    ids=["many", "at least many", "explosion"],
+)
+def test_hostile_tags_reach_a_limit(format_) -> None:
+    with pytest.raises(fsmc.LimitExceeded):
+        COMPILER.compile_structural_tag(format_)
+
+
+def test_deep_tags_are_refused() -> None:
+    deep = const("a")
+    for _ in range(200):
+        deep = sequence(deep)
+    with pytest.raises(fsmc.ConstraintError, match="formats nest more than 100 deep"):
+        COMPILER.compile_structural_tag(deep)
+    with pytest.raises(fsmc.ConstraintError, match="this is not: maximum recursion depth"):
+        COMPILER.compile_structural_tag("[" * 100_000)
 
 
 def test_many_tools() -> None:

@@ -66,6 +66,10 @@ def _byte_groups() -> npt.NDArray[np.int64]:
 UTF8_STEPS = _utf8_steps()
 BYTE_GROUP = _byte_groups()
 NO_CHARACTER = int(BYTE_GROUP.max())
+ASCII_GROUPS: dict[int, tuple[int, ...]] = {}
+"""The bit of each group of ASCII characters, and its bytes."""
+for _byte in range(0x80):
+    ASCII_GROUPS[int(BYTE_GROUP[_byte])] = (*ASCII_GROUPS.get(int(BYTE_GROUP[_byte]), ()), _byte)
 _MAX_STATES = 512
 _MAX_EXPANSIONS = 64  # per lead byte: a machine made to have many paths inside a character is walked, not analysed
 

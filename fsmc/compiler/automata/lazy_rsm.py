@@ -224,11 +224,22 @@ class LazyRSM(RecursiveMachine):
     # ── rows ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def set_row(
-        self, state: int, class_map: int, codes: Sequence[int] | npt.NDArray[np.int32], final_outcome: int = -1
+        self,
+        state: int,
+        class_map: int,
+        codes: Sequence[int] | npt.NDArray[np.int32],
+        final_outcome: int = -1,
+        loops: int = 0,
     ) -> None:
-        """Give a state its row: a code for each class of the class map, and its outcome at the end of the text."""
+        """Give a state its row: a code for each class of the class map, and its outcome at the end of the text.
+
+        loops: the byte groups whose texts all lead back to the state (see `Tables`).
+        """
         start = self._add_edges(codes)
         place, view = 4 * state, self._views.states
+        if loops:
+            self._own.loops[state] = loops
+            view[place + 3] = FOREVER
         view[place + 1], view[place + 2] = class_map, final_outcome
         view[place] = start
 

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
+from fsmc.compiler.automata.byte_groups import ASCII_GROUPS
 from fsmc.compiler.automata.lazy_rsm import MAX_BYTES, MAX_STATES, LazyRSM
 from fsmc.compiler.cfg.places import Places
 from fsmc.compiler.cfg.rules import Network
@@ -63,6 +63,8 @@ class GrammarMachine:
         self._class_maps: list[bytes] = []
         self._combined: dict[tuple[int, int], int] = {}
         self._place_classes: dict[int, int] = {}
+        self._follow_classes: dict[int, int] = {}
+        self._here: dict[int, tuple[int, tuple[tuple[int, int, bool], ...]]] = {}
         root = network.root
         self._root = len(network.names)  # a symbol that nothing follows
         start = self.sets.of(((places.start[root], self.sets.base(self._root)),))
@@ -81,14 +83,20 @@ class GrammarMachine:
         """Make the row of a set of stacks: an edge for each class of bytes that its places tell apart."""
         self._deadline = time.perf_counter() + self.max_seconds
         stacks = self.rsm.state_key(state)
-        classes = self._classes(stacks)
+        entries, complete = self._reached(stacks)
+        classes = self._classes(entries, complete)
         codes: list[int] = []
         seen = -1
         for byte, number in enumerate(classes):
             if number > seen:  # classes are numbered by their first bytes
                 seen = number
-                codes.append(self._edge(stacks, byte))
-        self.rsm.set_row(state, self.rsm.class_map(classes), codes, self._final(stacks))
+                codes.append(self._edge(stacks, entries, complete, byte))
+        loops = 0
+        if state in codes:
+            for bit, members in ASCII_GROUPS.items():
+                if all(codes[classes[byte]] == state for byte in members):
+                    loops |= bit
+        self.rsm.set_row(state, self.rsm.class_map(classes), codes, self._outcome(complete) if complete else -1, loops)
 
     def build_return(self, frame: int, outcome: int) -> None:
         """Find where a caller goes on: in the places after the symbols that are complete, or in the callee's set on top of its own."""
@@ -102,6 +110,10 @@ class GrammarMachine:
             for symbol in key:
                 stacks = self.sets.union(stacks, below[symbol])
         self.rsm.set_return(frame, outcome, self._state(stacks))
+
+    def behind_space(self, state: int) -> int:
+        """No white space is known apart."""
+        raise AssertionError("the machine has no white space of its own")
 
     def record(self, state: int, text: bytes) -> int:
         """No call is recorded."""
@@ -174,43 +186,47 @@ class GrammarMachine:
             self._outcome_keys[known] = key
         return known
 
-    def _final(self, stacks: int) -> int:
-        """The outcome with which the text may end in a set."""
-        complete, pending, seen = set(), [stacks], {stacks}
+    def _reached(self, stacks: int) -> tuple[list[tuple[int, int]], frozenset[int]]:
+        """What may be on top, (place, rest), now or when what is above it ends here; and the symbols that may be complete."""
+        found, complete, pending, seen = [], set(), [stacks], {stacks}
         final = self.places.final
         while pending:
-            for place, rest in self.sets.entries[pending.pop()]:
+            for entry in self.sets.entries[pending.pop()]:
+                place, rest = entry
                 if place < 0:
                     complete.add(-1 - place)
-                elif final[place] and rest not in seen:
+                    continue
+                found.append(entry)
+                if final[place] and rest not in seen:
                     seen.add(rest)
                     pending.append(rest)
-        return self._outcome(frozenset(complete)) if complete else -1
+        return found, frozenset(complete)
 
     # ── bytes ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _classes(self, stacks: int) -> bytes:
+    def _classes(self, entries: list[tuple[int, int]], complete: frozenset[int]) -> bytes:
         """Which bytes the places that may read next tell apart: the class of each byte, numbered by their first bytes."""
-        places = self.places
-        pending, seen, combined = [stacks], {stacks}, 0
+        combined = 0
         if not self._class_maps:
             self._class_id(bytes(256))
-        follow = 0
-        tops: set[int] = set()
-        while pending:
-            for place, rest in self.sets.entries[pending.pop()]:
-                if place < 0:
-                    follow |= 0 if -1 - place == self._root else places.follow[-1 - place]
-                    continue
-                if place not in tops:
-                    tops.add(place)
-                    combined = self._combine(combined, self._classes_of(place))
-                if places.final[place] and rest not in seen:
-                    seen.add(rest)
-                    pending.append(rest)
+        for place in {place for place, _ in entries}:
+            combined = self._combine(combined, self._classes_of(place))
+        follow = self._follow(complete)
         if follow:
-            combined = self._combine(combined, self._class_id(bytes(follow >> byte & 1 for byte in range(256))))
+            known = self._follow_classes.get(follow)
+            if known is None:
+                bits = bytes(follow >> byte & 1 for byte in range(256))
+                known = self._follow_classes[follow] = self._class_id(bits)
+            combined = self._combine(combined, known)
         return self._class_maps[combined]
+
+    def _follow(self, complete: frozenset[int]) -> int:
+        """The bytes that may follow symbols, as bits."""
+        follow = 0
+        for symbol in complete:
+            if symbol != self._root:
+                follow |= self.places.follow[symbol]
+        return follow
 
     def _classes_of(self, place: int) -> int:
         """The same of one place, with the beginnings of what it calls."""
@@ -262,13 +278,13 @@ class GrammarMachine:
 
     # ── edges ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _edge(self, stacks: int, byte: int) -> int:
-        """The code of what a byte does in a set of stacks."""
+    def _edge(self, stacks: int, entries: list[tuple[int, int]], complete: frozenset[int], byte: int) -> int:
+        """The code of what a byte does in a set of stacks. entries, complete: see `_reached`."""
         sets, rsm = self.sets, self.rsm
-        direct, calls, complete = self._moves([(entry, True) for entry in sets.entries[stacks]], byte)
-        follows = any(self.places.follow[symbol] >> byte & 1 for symbol in complete if symbol != self._root)
+        direct, calls = self._moves(entries, byte)
+        follows = self._follow(complete) >> byte & 1
         if direct == EMPTY and not calls:
-            return rsm.exit_redo(self._outcome(frozenset(complete))) if follows else 0
+            return rsm.exit_redo(self._outcome(complete)) if follows else 0
         if follows:
             return rsm.exit_redo(self._outcome(stacks))
         if direct == EMPTY:
@@ -282,60 +298,58 @@ class GrammarMachine:
             after = direct
             for symbol, rest in calls.items():
                 after = sets.union(after, self._entered(symbol, byte, rest, 0))
-        entries = sets.entries[after]
-        if entries[0][0] < 0 and all(place < 0 for place, _ in entries):
-            complete = {-1 - place for place, _ in entries}
+        after_entries = sets.entries[after]
+        if after_entries[0][0] < 0 and all(place < 0 for place, _ in after_entries):
+            complete = frozenset(-1 - place for place, _ in after_entries)
             if self._root not in complete:
-                return rsm.exit(self._outcome(frozenset(complete)))
+                return rsm.exit(self._outcome(complete))
         return self._state(after)
 
-    def _moves(
-        self, entries: Iterable[tuple[tuple[int, int], bool]], byte: int
-    ) -> tuple[int, dict[int, int], set[int]]:
-        """What a byte does: the stacks that go on without a call; symbol called → the stacks after it; the symbols that are complete.
+    def _moves(self, entries: list[tuple[int, int]], byte: int) -> tuple[int, dict[int, int]]:
+        """What a byte does: the stacks that go on without a call; symbol called → the stacks after it.
 
-        entries: with whether their places may end. A call at the very end of what is known is no call: it goes on with the same stacks.
+        A call at the very end of what is known is no call: it goes on with the same stacks.
         """
-        sets, places = self.sets, self.places
+        sets, starts = self.sets, self.places.start
         direct = EMPTY
         calls: dict[int, int] = {}
-        complete: set[int] = set()
-        pending = list(entries)
-        seen = set(pending)
-        popped: set[int] = set()
+        pending = entries
+        begun: set[tuple[int, int]] = set()
         while pending:
-            (place, rest), may_end = pending.pop()
-            if place < 0:
-                complete.add(-1 - place)
-                continue
-            target = places.targets[place][places.classes[place][byte]]
-            if target:
-                direct = sets.union(direct, sets.push(target, rest))
-            for symbol, after in places.calls[place]:
-                if not places.first(symbol) >> byte & 1:
-                    continue
-                below = sets.push(after, rest)
-                if symbol in self.network.terminals:
-                    if places.is_end[places.entry(symbol, byte)]:
+            at_end = []
+            for place, rest in pending:
+                target, called = self._here.get(place << 8 | byte) or self._find_here(place, byte)
+                if target:
+                    direct = sets.union(direct, sets.push(target, rest))
+                for symbol, after, is_net in called:
+                    below = sets.push(after, rest)
+                    if symbol < 0:  # a terminal that this byte completes
                         direct = sets.union(direct, below)
-                        continue
-                elif below == rest:
-                    entry = ((places.start[symbol], rest), False)
-                    if entry not in seen:
-                        seen.add(entry)
-                        pending.append(entry)
-                    continue
-                calls[symbol] = sets.union(calls.get(symbol, EMPTY), below)
-            if may_end and places.final[place] and rest not in popped:
-                popped.add(rest)
-                for lower in sets.entries[rest]:
-                    item = (lower, True)
-                    if item not in seen:
-                        seen.add(item)
-                        pending.append(item)
-            if len(seen) & 0x3FF == 0x3FF:
-                self._check_time()
-        return direct, calls, complete
+                    elif is_net and below == rest:
+                        entry = (starts[symbol], rest)
+                        if entry not in begun:
+                            begun.add(entry)
+                            at_end.append(entry)
+                    else:
+                        calls[symbol] = sets.union(calls.get(symbol, EMPTY), below)
+            pending = at_end
+        if len(entries) > 1000:
+            self._check_time()
+        return direct, calls
+
+    def _find_here(self, place: int, byte: int) -> tuple[int, tuple[tuple[int, int, bool], ...]]:
+        """What a byte does in a place: the next one, or 0; and (symbol, place after it, whether it is a net) of the symbols that it may
+        begin. The symbol is -1 for a terminal that it also completes."""
+        places = self.places
+        called = []
+        for symbol, after in places.calls[place]:
+            if places.first(symbol) >> byte & 1:
+                is_net = symbol in self.network.nets
+                ends = not is_net and places.is_end[places.entry(symbol, byte)]
+                called.append((-1 if ends else symbol, after, is_net))
+        found = places.targets[place][places.classes[place][byte]], tuple(called)
+        self._here[place << 8 | byte] = found
+        return found
 
     def _called(self, calls: dict[int, int], byte: int) -> tuple[dict[int, int], int]:
         """What to call where a byte only begins symbols: symbol → stacks after it, and the set inside.
@@ -362,7 +376,7 @@ class GrammarMachine:
             if symbol in self.network.terminals:
                 found[symbol] = sets.union(found.get(symbol, EMPTY), below)
                 continue
-            direct, inner, _ = self._moves([((places.start[symbol], below), False)], byte)
+            direct, inner = self._moves([(places.start[symbol], below)], byte)
             if direct != EMPTY:
                 return None
             pending += inner.items()
@@ -378,7 +392,7 @@ class GrammarMachine:
             return sets.push(places.entry(symbol, byte), below)
         if n_open > _MAX_OPEN:
             raise LimitExceeded("max_open", _MAX_OPEN, n_open, "rules begin with each other more deeply than that")
-        inside, calls, _ = self._moves([((places.start[symbol], below), False)], byte)
+        inside, calls = self._moves([(places.start[symbol], below)], byte)
         for called, rest in calls.items():
             inside = sets.union(inside, self._entered(called, byte, rest, n_open + 1))
         return inside

@@ -3,7 +3,8 @@
 In reading order; each step leans on those before it.
 
 1. The schema as given. `source` reads text and Python types; `checks` says what each keyword's value has to look like;
-   `resources` and `references` say what a reference names; `document` puts them together: subschemas as numbered nodes.
+   `resources` and `references` say what a reference names; `checker` walks through all of it, and `document` puts it together:
+   subschemas as numbered nodes.
 2. Formulas. `formula` has and, or, not and "exactly one" as integers; `atoms` the simple conditions; `conditions` those of
    objects and arrays, simplified; `values` how JSON values are compared.
 3. Keywords become formulas. `keywords` is the table, with the rules in `keyword_general`, `keyword_scalars`,
@@ -13,7 +14,7 @@ In reading order; each step leans on those before it.
    `string_doubts` and `strings` (all at once), `json_text` (escapes), `counted` (bounded length). Numbers:
    `number_machines`, `numbers`. Formats: `formats` is the list, `format_doubts` says what is left open, `format_machine` and `format_cache`
    make and keep the machines that `format_dates`, `format_hosts`, `format_idn`, `format_regex` and `format_uris` describe.
-5. Is there any such value? `cubes` enumerates the ways in which a formula can be true; `string_emptiness`, `numbers` and
+5. Is there any such value? Of most subschemas that is `obvious`. `cubes` enumerates the ways in which a formula can be true; `string_emptiness`, `numbers` and
    `emptiness` decide; `contradiction` says why not, `early` refuses at once what no text could get through.
 6. Objects and arrays. `residual` is the heart: what is left of a formula after some members or items; `objects` and
    `arrays` fill it in, `object_facts`, `exclusive`, `domains` and `cofactors` keep it small; `placing` finds out whether wanted items have room; `key_space` and `key_trie` sort and

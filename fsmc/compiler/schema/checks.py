@@ -33,6 +33,7 @@ class Keyword(NamedTuple):
     in_place: bool = False
     part: Callable[[Any], bool] = _anything
     surely: type | None = None
+    noted: bool = False
 
 
 def is_number(value: Any) -> bool:
@@ -133,12 +134,12 @@ def _are_texts(values: Iterable[Any]) -> bool:
 
 def _is_type(value: Any) -> bool:
     if isinstance(value, str):
-        return value in _TYPES
-    return isinstance(value, list) and all(isinstance(name, str) and name in _TYPES for name in value)
+        return value in TYPE_NAMES
+    return isinstance(value, list) and all(isinstance(name, str) and name in TYPE_NAMES for name in value)
 
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_TYPES = frozenset(["null", "boolean", "integer", "number", "string", "array", "object"])
+TYPE_NAMES = frozenset(["null", "boolean", "integer", "number", "string", "array", "object"])
 _SIZE = Keyword(_is_size, "a whole number of at least 0")
 _NUMBER = Keyword(is_number, "a finite number of at most some 400 digits")
 _STRING = Keyword(lambda v: isinstance(v, str), "a string", surely=str)
@@ -166,20 +167,20 @@ _KEYWORDS: tuple[tuple[str, int, int, Keyword], ...] = (  # names, first and las
     ("$ref", 4, 2020, Keyword(_STRING.holds, "a string", REFERENCE, True, surely=str)),
     ("$dynamicRef", 2020, 2020, Keyword(_STRING.holds, "a string", DYNAMIC, True)),
     ("$recursiveRef", 2019, 2019, Keyword(lambda v: v == "#", "the string '#'", DYNAMIC, True)),
-    ("type", 4, 2020, Keyword(_is_type, f"the name of a type, or an array of them ({', '.join(sorted(_TYPES))})", part=_is_type)),
-    ("enum", 4, 2020, Keyword(lambda v: isinstance(v, list) and is_json(v), f"an array of {_VALUES}", part=is_scalar)),
+    ("type", 4, 2020, Keyword(_is_type, f"the name of a type, or an array of them ({', '.join(sorted(TYPE_NAMES))})", part=_is_type)),
+    ("enum", 4, 2020, Keyword(lambda v: isinstance(v, list) and (_are_texts(v) or is_json(v)), f"an array of {_VALUES}", part=is_scalar)),
     ("const", 6, 2020, Keyword(is_json, f"one of the {_VALUES}", part=is_scalar)),
     ("allOf anyOf oneOf", 4, 2020, _in_place(_LIST)),
     ("not", 4, 2020, _in_place(_ONE)),
     ("if then else", 7, 2020, _in_place(_ONE)),
     ("pattern", 4, 2020, Keyword(_STRING.holds, "a string", REGEX, surely=str)),
-    ("format", 4, 2020, _STRING),
+    ("format", 4, 2020, _STRING._replace(noted=True)),
     ("minLength maxLength minItems maxItems minProperties maxProperties", 4, 2020, _SIZE),
-    ("minContains maxContains", 2019, 2020, _SIZE),
+    ("minContains maxContains", 2019, 2020, _SIZE._replace(noted=True)),
     ("minimum maximum", 4, 2020, _NUMBER),
     ("exclusiveMinimum exclusiveMaximum", 4, 4, _LIMIT_FLAG),
     ("exclusiveMinimum exclusiveMaximum", 6, 2020, Keyword(is_number, "a number (a flag only in draft 4)")),
-    ("multipleOf", 4, 2020, Keyword(lambda v: is_number(v) and v > 0, "a number greater than 0")),
+    ("multipleOf", 4, 2020, Keyword(lambda v: is_number(v) and v > 0, "a number greater than 0", noted=True)),
     ("properties", 4, 2020, _OBJECT),
     ("patternProperties", 4, 2020, _OBJECT._replace(below=REGEXES)),
     ("additionalProperties", 4, 2020, _ONE),
@@ -194,13 +195,13 @@ _KEYWORDS: tuple[tuple[str, int, int, Keyword], ...] = (  # names, first and las
         lambda v: _is_named(v) and all(isinstance(d, (dict, bool)) or _is_names(d) for d in v.values()),
         "an object of subschemas or arrays of names", DEPENDENCIES, True, is_text,
     )),
-    ("unevaluatedProperties unevaluatedItems", 2019, 2020, _ONE),
+    ("unevaluatedProperties unevaluatedItems", 2019, 2020, _ONE._replace(noted=True)),
     ("prefixItems", 2020, 2020, _LIST),
     ("items", 4, 2019, Keyword(lambda v: isinstance(v, (dict, bool, list)), "a subschema, or an array of them", ITEMS)),
     ("items", 2020, 2020, Keyword(_ONE.holds, "a subschema (an array of them is prefixItems since 2020-12)", SCHEMA)),
     ("additionalItems", 4, 2019, _ONE),
     ("contains", 6, 2020, _ONE),
-    ("uniqueItems", 4, 2020, _FLAG),
+    ("uniqueItems", 4, 2020, _FLAG._replace(noted=True)),
 )  # fmt: skip
 
 DRAFTS = (4, 6, 7, 2019, 2020)

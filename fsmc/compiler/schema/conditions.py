@@ -18,13 +18,16 @@ def one_of_names(table: Formulas, names: Iterable[str]) -> int:
     >>> one_of_names(table, []) == FALSE, table.show(one_of_names(table, ["a"]))
     (True, "StrEnum(values=frozenset({'a'}))")
     """
-    if isinstance(names, list) and len(names) == 1:
-        known = table.of_name.get(names[0])
-        if known is None:
-            known = table.of_name[names[0]] = table.atom(StrEnum(frozenset(names)))
-        return known
     values = frozenset(names)
     return table.atom(StrEnum(values)) if values else FALSE
+
+
+def this_name(table: Formulas, name: str) -> int:
+    """`one_of_names` of a single one."""
+    known = table.of_name.get(name)
+    if known is None:
+        known = table.of_name[name] = table.atom(StrEnum(frozenset((name,))))
+    return known
 
 
 def every_member(table: Formulas, keys: int, value: int) -> int:
@@ -39,7 +42,7 @@ def every_member(table: Formulas, keys: int, value: int) -> int:
 
 def present(table: Formulas, name: str) -> int:
     """There is a member of this name: not all such members (of which none may be) have an impossible value."""
-    return table.negate(every_member(table, one_of_names(table, [name]), FALSE))
+    return table.negate(table.atom(All(this_name(table, name), FALSE)))
 
 
 def min_members(table: Formulas, count: int) -> int:

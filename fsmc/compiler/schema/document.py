@@ -1,53 +1,24 @@
 """A schema as a document: drafts, identifiers, references, and the check that each keyword has a value of its type.
 
 A *node* is a subschema at a place, as an integer: equal nodes are the same subschema read in the same `Context`. What
-references name is found in references.py.
+references name is found in references.py, and all is checked in checker.py.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import referencing
 
-from fsmc.compiler.errors import (
-    LimitExceeded,
-    PatternSyntaxError,
-    SchemaError,
-    UnsupportedPatternError,
-    UnsupportedSchemaError,
-)
-from fsmc.compiler.schema.checks import (
-    DEPENDENCIES,
-    DRAFTS,
-    DYNAMIC,
-    IN_PLACE,
-    ITEMS,
-    KEYWORDS,
-    NAMED,
-    NOTHING,
-    REFERENCE,
-    REGEX,
-    REGEXES,
-    SCHEMA,
-    SCHEMAS,
-    fault_in,
-)
-from fsmc.compiler.schema.references import Place, References
+from fsmc.compiler.errors import SchemaError
+from fsmc.compiler.schema.checker import Checker, DynamicReference, applies_in_place
+from fsmc.compiler.schema.checks import DRAFTS, DYNAMIC, IN_PLACE, KEYWORDS, NAMED, REFERENCE, SCHEMA, SCHEMAS
+from fsmc.compiler.schema.references import References
 from fsmc.compiler.schema.resources import Context, Trail, declares_draft, pointer_text
-from fsmc.compiler.schema.source import MAX_DEPTH, json_type, parse_json, shown
-from fsmc.compiler.schema.string_machines import pattern_expr
+from fsmc.compiler.schema.source import MAX_DEPTH, parse_json
 
 MAX_NODES = 1_000_000
-
-NOTED = frozenset(
-    ["format", "uniqueItems", "multipleOf", "minContains", "maxContains", "unevaluatedItems", "unevaluatedProperties"]
-)
-"""Keywords of which something may have to be said, or refused, besides the check of their values."""
-
-_COUNT, _LOOP = re.compile(r"\{\d{2,}|\{\d,\d{2,}|.{300}", re.DOTALL), re.compile(r"[*+]|,\}")
 
 
 class SchemaDocument:
@@ -101,30 +72,29 @@ class SchemaDocument:
 
     def _read(self) -> None:
         """Check the whole document under one draft."""
-        self._start(dynamic=False)
         try:
-            self._check_all()
-        except _DynamicReference:
+            self._start(dynamic=False)
+        except DynamicReference:
             self._start(dynamic=True)
-            self._check_all()
         self.root = self._enter(self._schema, self._references.first, "")
         self._check_cycles()
 
     def _start(self, dynamic: bool) -> None:
         """Begin afresh. Dynamic anchors are looked for, and scopes kept apart, only where a reference needs them."""
-        self.n_subschemas = 0
-        """Those that were checked, booleans apart; one that is read in several contexts counts in each."""
-        self._dynamic = dynamic
         self._references = References(
             self._schema, self._draft, self._given_registry, dynamic=dynamic, declared=self._declared
         )
+        self._checker = Checker(self._references, dynamic=dynamic, max_depth=self.max_depth, max_nodes=self.max_nodes)
+        self._checker.check(self._schema)
         self._values: list[Any] = []
         self._contexts: list[Context] = []
         self._trails: list[Trail] = []
         self._children: dict[tuple[int, tuple[str | int, ...]], int] = {}
-        self._referred: list[Place] = []
-        self._noted: list[tuple[Place, str, Any]] = []
-        self._checked: list[Place] = []
+
+    @property
+    def n_subschemas(self) -> int:
+        """Those that were checked, booleans apart; one that is read in several contexts counts in each."""
+        return len(self._checker.checked) + self._checker.n_passed
 
     # ── nodes ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -209,28 +179,35 @@ class SchemaDocument:
         return known
 
     def noted(self) -> Iterator[tuple[str, str, Any]]:
-        """(pointer of the subschema, keyword, value) of each keyword in `NOTED`, and of patterns that may grow large."""
-        return ((pointer_text(place[2]), name, value) for place, name, value in self._noted)
+        """(pointer of the subschema, keyword, value) of each keyword that is `checks.Keyword.noted`, and of patterns that may grow large."""
+        return ((pointer_text(place[2]), name, value) for place, name, value in self._checker.noted)
+
+    def noted_values(self) -> list[tuple[str, Any]]:
+        """(keyword, value) of `noted`."""
+        return [(name, value) for _, name, value in self._checker.noted]
 
     def values_with(self, wanted: Callable[[str, Any], bool]) -> Iterator[int]:
         """The nodes that apply to a value of their own (the root's, a member's, an item's) and, themselves or by what they apply
         in place, have one of the noted keywords, with a value of which ``wanted(keyword, value)`` is true."""
-        reached = {self._enter(*place) for place, name, value in self._noted if wanted(name, value)}
+        reached = {self._enter(*place) for place, name, value in self._checker.noted if wanted(name, value)}
         if not reached:
             return
-        entered = [(self._enter(*place), place[2]) for place in self._checked]
         outer: dict[int, list[int]] = {}
-        for node, _ in entered:
-            for inner in self.in_place(node):
-                outer.setdefault(inner, []).append(node)
+        for place in self._checker.checked:
+            if applies_in_place(place):
+                node = self._enter(*place)
+                for inner in self.in_place(node):
+                    outer.setdefault(inner, []).append(node)
         waiting = list(reached)
         while waiting:
             new = set(outer.get(waiting.pop(), ())) - reached
             reached |= new
             waiting += new
-        for node, trail in entered:
-            if node in reached:
+        values = {id(self._values[node]) for node in reached}
+        for place in self._checker.checked:
+            if id(place[0]) in values and (node := self._enter(*place)) in reached:
                 reached.discard(node)
+                trail = place[2]
                 keyword = KEYWORDS[self.draft(node)].get(trail[1]) if isinstance(trail, tuple) else None
                 if node == self.root or (keyword is not None and keyword.below and not keyword.in_place):
                     yield node
@@ -239,124 +216,11 @@ class SchemaDocument:
         """URI → (draft, contents) of what references named in the given registry: with it the schema stands alone."""
         return self._references.foreign_documents()
 
-    # ── checking ─────────────────────────────────────────────────────────────────────────────────────────────────────
-
-    def _check_all(self) -> None:
-        """Check every subschema that can be reached from the root.
-
-        Subschemas first and what references name after, so that a wrong value is reported where it stands rather than
-        as a reference that cannot be resolved.
-        """
-        queue: list[tuple[Any, Context, Trail, int]] = [(self._schema, self._references.first, "", 1)]
-        references: list[tuple[dict[str, Any], Context, Trail, str]] = []
-        at = 0
-        while at < len(queue):
-            self._check_queue(queue, at, references)
-            at = len(queue)
-            for schema, context, trail, keyword in references:
-                if keyword == "$ref":
-                    place = self._references.target(schema[keyword], context, (trail, keyword))
-                elif self._dynamic:
-                    place = self._references.dynamic_target(schema, context, trail)
-                else:
-                    raise _DynamicReference
-                queue.append((*place, 1))
-                self._referred.append((schema, context, trail))
-            references.clear()
-
-    def _check_queue(
-        self,
-        queue: list[tuple[Any, Context, Trail, int]],
-        start: int,
-        references: list[tuple[dict[str, Any], Context, Trail, str]],
-    ) -> None:
-        """Check the subschemas in the queue from ``start`` on, adding those below them as they are met."""
-        add = queue.append
-        for i in range(start, start + self.max_nodes + 1):
-            if i == len(queue):
-                break
-            value, context, trail, depth = queue[i]
-            if value is True or value is False:
-                continue
-            if not isinstance(value, dict):
-                raise SchemaError(
-                    f"a schema is an object or a boolean, not {json_type(value)}", pointer_text(trail), ""
-                )
-            if "$id" in value or "id" in value or "$schema" in value:
-                context = self._references.context_of(value, context, trail)
-            if id(value) in context.checked:
-                self._referred.append((value, context, trail))  # a Python object may hold itself
-                continue
-            context.checked.add(id(value))
-            self._checked.append((value, context, trail))
-            self.n_subschemas += 1
-            if depth > self.max_depth:
-                raise LimitExceeded(
-                    "max_depth",
-                    self.max_depth,
-                    depth,
-                    "the schema nests too deeply: name parts in $defs",
-                    pointer_text(trail),
-                )
-            keywords = context.keywords
-            items: Iterable[tuple[str, Any]] = value.items()
-            if context.draft <= 7 and "$ref" in value:
-                items = [("$ref", value["$ref"])]
-            for name, inner in items:
-                keyword = keywords.get(name)
-                if keyword is None:
-                    if not isinstance(name, str):
-                        raise SchemaError(
-                            f"the name {shown(name)} is {json_type(name)}, not a string", pointer_text(trail), ""
-                        )
-                    continue
-                holds, what, below, _, part, surely = keyword
-                if type(inner) is not surely and not holds(inner):
-                    fault = fault_in(inner, part)
-                    instead = (
-                        ""
-                        if isinstance(inner, (dict, list)) and inner and what.startswith(json_type(inner))
-                        else f", not {shown(inner)}"
-                    )
-                    raise SchemaError(
-                        f"must be {what}{f'; {fault}' if fault else instead}", pointer_text((trail, name)), name
-                    )
-                if below == NOTHING:
-                    if name in NOTED:
-                        self._noted.append(((value, context, trail), name, inner))
-                    continue
-                if below in (NAMED, REGEXES):
-                    for key, schema in inner.items():
-                        add((schema, context, (trail, name, key), depth + 2))
-                        if below == REGEXES and _check_regex(key, (trail, name, key), name):
-                            self._noted.append(((value, context, trail), name, key))
-                    if below == REGEXES and len(inner) > 3:
-                        self._noted.append(((value, context, trail), name, inner))
-                elif below == SCHEMA or (below == ITEMS and not isinstance(inner, list)):
-                    add((inner, context, (trail, name), depth + 1))
-                    if name in NOTED:
-                        self._noted.append(((value, context, trail), name, inner))
-                elif below in (SCHEMAS, ITEMS):
-                    for k, schema in enumerate(inner):
-                        add((schema, context, (trail, name, k), depth + 2))
-                elif below == DEPENDENCIES:
-                    for key, schema in inner.items():
-                        if not isinstance(schema, list):
-                            add((schema, context, (trail, name, key), depth + 2))
-                elif below == REGEX:
-                    if _check_regex(inner, (trail, name), name):
-                        self._noted.append(((value, context, trail), name, inner))
-                else:
-                    references.append((value, context, trail, name))
-        if len(queue) > self.max_nodes:
-            raise LimitExceeded("max_nodes", self.max_nodes, len(queue), "the schema has too many subschemas")
-
     def _check_cycles(self) -> None:
         """Raise if a reference leads back to itself with nothing in between, so that it says nothing."""
         finished: set[int] = set()
-        for schema, context, trail in self._referred:
-            start = self._enter(schema, context, trail)
-            if start in finished:
+        for place in self._checker.targets:
+            if not applies_in_place(place) or (start := self._enter(*place)) in finished:
                 continue
             open_ = {start: iter(self.in_place(start))}
             while open_:
@@ -374,21 +238,4 @@ class SchemaDocument:
                 else:
                     finished.add(node)
                     del open_[node]
-        self._referred.clear()
-
-
-def _check_regex(pattern: str, trail: Trail, keyword: str) -> bool:
-    """Raise where the schema is at hand; the machine of a pattern is made when a text first gets to it. Whether that may grow
-    large: if something is counted of which it is not clear where it begins."""
-    try:
-        pattern_expr(pattern)
-    except UnsupportedPatternError as error:
-        raise UnsupportedSchemaError(str(error), pointer_text(trail), keyword) from error
-    except PatternSyntaxError as error:
-        raise SchemaError(str(error), pointer_text(trail), keyword) from error
-    counts = _COUNT.search(pattern)
-    return counts is not None and (not pattern.startswith("^") or _LOOP.search(pattern, 0, counts.start()) is not None)
-
-
-class _DynamicReference(Exception):
-    """The schema has dynamic references, so that scopes have to be kept apart."""
+        self._checker.targets.clear()

@@ -37,7 +37,10 @@ def refuse_early(machine: SchemaMachine) -> None:
     What depends on several members or items at once, or on the items already written, still shows only on the way.
     """
     document = machine.keywords.document
-    divisors = {to_decimal(value) for _, name, value in document.noted() if name == "multipleOf"}
+    noted = [(name, value) for name, value in document.noted_values() if name in _TYPE_OF]
+    if not noted:
+        return
+    divisors = {to_decimal(value) for name, value in noted if name == "multipleOf"}
     product = 1
     for divisor in divisors:  # whatever of them apply to one number: its machine has no more remainders than this
         _, digits, exponent = divisor.as_tuple()
@@ -50,12 +53,12 @@ def refuse_early(machine: SchemaMachine) -> None:
             return product > MAX_REMAINDERS
         if keyword == "uniqueItems":
             return value is True and not ignored
-        return keyword in _TYPE_OF and value is not True
+        return value is not True
 
     def is_doubtful_of(type_: str, keyword: str, value: Any) -> bool:
-        return is_doubtful(keyword, value) and _TYPE_OF[keyword] == type_
+        return _TYPE_OF.get(keyword) == type_ and is_doubtful(keyword, value)
 
-    for type_ in sorted({_TYPE_OF[name] for _, name, value in document.noted() if is_doubtful(name, value)}):
+    for type_ in sorted({_TYPE_OF[name] for name, value in noted if is_doubtful(name, value)}):
         for node in document.values_with(partial(is_doubtful_of, type_)):
             machine.table.clock.restart()
             machine.make_start(machine.keywords.schema(node), type_)

@@ -16,6 +16,7 @@ from fsmc.compiler.schema.domains import Domains
 from fsmc.compiler.schema.formula import FALSE, TRUE, Formulas
 from fsmc.compiler.schema.keywords import Keywords
 from fsmc.compiler.schema.numbers import number_satisfiable
+from fsmc.compiler.schema.obvious import Obvious
 from fsmc.compiler.schema.string_emptiness import string_conceivable, string_satisfiable
 
 MAX_OPEN = 30
@@ -48,6 +49,7 @@ class Emptiness:
         self.keywords = keywords
         self.table: Formulas = keywords.formulas
         self.domains = Domains(keywords)
+        self._obvious = Obvious(keywords.document)
         self.of_object: Callable[[int], bool]
         self.of_array: Callable[[int], bool]
         self.count_at_least: Callable[[int, int], bool]
@@ -67,7 +69,7 @@ class Emptiness:
             payload = self.table.payload(literal[0])
             if isinstance(payload, Const):
                 return True  # the value itself, or any other: the parts of a large constant need not be looked at
-            if literal[1] and self.keywords.asks_for_type_only(payload.node):
+            if literal[1] and self._obvious.has_value(payload.node):
                 self._known[formula] = True
                 return True
         depth = self._open.get(formula)

@@ -25,7 +25,7 @@ CONSTANT, ATOM, NOT, AND, OR, ONE = range(6)
 
 
 class Formulas:
-    """The table of all formulas of one compilation.
+    """The table of all formulas of one compilation. clock: what limits the work on them.
 
     >>> table = Formulas()
     >>> a, b = table.atom("a"), table.atom("b")
@@ -35,12 +35,12 @@ class Formulas:
     "('b' and not 'a')"
     """
 
-    def __init__(self) -> None:
-        self.clock = Clock()
+    def __init__(self, clock: Clock | None = None) -> None:
+        self.clock = Clock() if clock is None else clock
         self._n_made = 0
         self._nodes: list[tuple[int, Any]] = [(CONSTANT, False), (CONSTANT, True)]
-        self._ids: dict[tuple[int, Any], int] = {node: i for i, node in enumerate(self._nodes)}
-        self.of_name: dict[str, int] = {}  # see `conditions.one_of_names`
+        self._ids: dict[tuple[int, Any], int] = {(CONSTANT, False): FALSE, (CONSTANT, True): TRUE}
+        self.of_name: dict[str, int] = {}  # see `conditions.this_name`
         self._negation: dict[int, int] = {FALSE: TRUE, TRUE: FALSE}
         self._atoms: dict[int, frozenset[int]] = {FALSE: frozenset(), TRUE: frozenset()}
         self._enumerations: dict[int, tuple[type[Any], frozenset[Any], bool]] = {}  # literal → class, values, sign
@@ -66,10 +66,13 @@ class Formulas:
 
     def atom(self, payload: Hashable) -> int:
         """The formula of one condition."""
-        formula = self._intern((ATOM, payload))
-        if isinstance(payload, Enumeration):
-            self._enumerations[formula] = type(payload), payload.values, True
-        return formula
+        node = ATOM, payload
+        known = self._ids.get(node)
+        if known is None:
+            known = self._intern(node)
+            if isinstance(payload, Enumeration):
+                self._enumerations[known] = type(payload), payload.values, True
+        return known
 
     def negate(self, formula: int) -> int:
         """Not; pushed inwards through AND and OR."""
@@ -128,29 +131,28 @@ class Formulas:
         """The formula with each atom replaced by ``value_of(atom)``, simplified. ``memo`` may be shared by calls with the
         same ``value_of``."""
         memo = {} if memo is None else memo
-        nodes = self._nodes
         self._tick()
+        known = memo.get(formula)
+        return self._replaced(formula, value_of, memo) if known is None else known
 
-        def replaced(formula: int) -> int:
-            kind, data = nodes[formula]
-            if kind == ATOM:
-                result = value_of(formula)
-            elif kind == NOT:
-                inner = memo.get(data)
-                result = self.negate(replaced(data) if inner is None else inner)
-            elif kind == CONSTANT:
+    def _replaced(self, formula: int, value_of: Callable[[int], int], memo: dict[int, int]) -> int:
+        """`substitute` in a formula that is not in ``memo`` yet."""
+        kind, data = self._nodes[formula]
+        if kind == ATOM:
+            result = value_of(formula)
+        elif kind == NOT:
+            inner = memo.get(data)
+            result = self.negate(self._replaced(data, value_of, memo) if inner is None else inner)
+        elif kind == CONSTANT:
+            result = formula
+        else:
+            parts = tuple([memo[f] if f in memo else self._replaced(f, value_of, memo) for f in data])
+            if parts == data:  # most formulas do not change at most steps
                 result = formula
             else:
-                parts = tuple([memo[f] if f in memo else replaced(f) for f in data])
-                if parts == data:  # most formulas do not change at most steps
-                    result = formula
-                else:
-                    result = (self.conj if kind == AND else self.disj if kind == OR else self.exactly_one)(parts)
-            memo[formula] = result
-            return result
-
-        known = memo.get(formula)
-        return replaced(formula) if known is None else known
+                result = (self.conj if kind == AND else self.disj if kind == OR else self.exactly_one)(parts)
+        memo[formula] = result
+        return result
 
     def cases(
         self, formula: int, of_atom: Callable[[int], int], everything: int, memo: dict[int, int] | None = None
@@ -260,27 +262,24 @@ class Formulas:
 
     def _nary(self, kind: int, formulas: Iterable[int], unit: int, zero: int) -> int:
         self._tick()
-        parts: set[int] = set()
+        parts = set(formulas)
+        if zero in parts:
+            return zero
+        parts.discard(unit)
         nodes = self._nodes
-        for formula in formulas:
-            if formula == zero:
-                return zero
-            if formula != unit:
-                if nodes[formula][0] == kind:
-                    parts.update(nodes[formula][1])
-                else:
-                    parts.add(formula)
-        if not parts:
-            return unit
+        nested = [formula for formula in parts if nodes[formula][0] == kind]
+        if nested:
+            if len(parts) == 1:
+                return nested[0]
+            parts.difference_update(nested)
+            parts.update(*[nodes[formula][1] for formula in nested])
         if len(parts) > 1 and not self._enumerations.keys().isdisjoint(parts):
             if not self._merge_enumerations(kind, parts):
                 return zero
-        if len(parts) == 1:
-            return next(iter(parts))
-        negation = self._negation
-        for part in parts:
-            if negation.get(part) in parts:
-                return zero
+        if len(parts) < 2:
+            return next(iter(parts), unit)
+        if not parts.isdisjoint(map(self._negation.get, parts)):
+            return zero
         return self._intern((kind, tuple(sorted(parts))))
 
     def _merge_enumerations(self, kind: int, parts: set[int]) -> bool:

@@ -21,7 +21,7 @@ from fsmc.compiler.schema.atoms import (
     Integer,
     NumEnum,
 )
-from fsmc.compiler.schema.conditions import every_member, min_items, one_of_names, present
+from fsmc.compiler.schema.conditions import every_member, min_items, one_of_names, present, this_name
 from fsmc.compiler.schema.formula import FALSE, TRUE
 from fsmc.compiler.schema.values import Number, to_decimal
 
@@ -98,7 +98,7 @@ def equal_to(k: Keywords, value: Any, type_: str) -> int:
         return table.conj([*items, min_items(table, n), table.negate(min_items(table, n + 1))])
     if type_ != OBJECT:
         return FALSE
-    members = [every_member(table, one_of_names(table, [key]), k.const(item)) for key, item in value.items()]
+    members = [every_member(table, this_name(table, key), k.const(item)) for key, item in value.items()]
     members += [present(table, key) for key in value]
     return table.conj([*members, every_member(table, table.negate(one_of_names(table, value)), FALSE)])
 

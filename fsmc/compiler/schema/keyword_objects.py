@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from fsmc.compiler.schema.atoms import STRING, All, Pattern
-from fsmc.compiler.schema.conditions import every_member, min_members, one_of_names, present
+from fsmc.compiler.schema.conditions import every_member, min_members, one_of_names, present, this_name
 from fsmc.compiler.schema.formula import FALSE, TRUE
 from fsmc.compiler.schema.values import Number
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 def properties(k: Keywords, node: int, value: dict[str, Any], type_: str) -> int:
     """``properties``: of each name, that a member of that name satisfies its subschema, if there is one."""
     table = k.formulas
-    asked = [(name, k.below(node, "properties", name)) for name in value]
-    return table.conj([table.atom(All(one_of_names(table, [name]), f)) for name, f in asked if f != TRUE])
+    asked = k.below_each(node, "properties", value)
+    return table.conj([table.atom(All(this_name(table, name), f)) for name, f in asked if f != TRUE])
 
 
 def pattern_properties(k: Keywords, node: int, value: dict[str, Any], type_: str) -> int:
@@ -81,7 +81,7 @@ def dependencies(k: Keywords, node: int, value: dict[str, Any], type_: str) -> i
 
 
 def _all_present(k: Keywords, names: Iterable[str]) -> int:
-    return k.formulas.conj(present(k.formulas, name) for name in names)
+    return k.formulas.conj([present(k.formulas, name) for name in names])
 
 
 def _if_present(k: Keywords, name: str, consequence: int) -> int:

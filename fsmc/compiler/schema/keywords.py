@@ -93,10 +93,20 @@ class Keywords:
         known = self._plain(value)
         return self._atom(self.document.child(node, *path), value) if known is None else known
 
+    def below_each(self, node: int, keyword: str, schemas: dict[str, Any]) -> list[tuple[str, int]]:
+        """(name, `schema`) of each of the subschemas that stand below a keyword, by name."""
+        plain, found = self._plain, []
+        for name, value in schemas.items():
+            known = plain(value)
+            if known is None:
+                known = self._atom(self.document.child(node, keyword, name), value)
+            found.append((name, known))
+        return found
+
     def _atom(self, node: int, value: dict[str, Any]) -> int:
         """The formula of a subschema that is not `_plain`; from then on those that ask for the same type are."""
         known = self.formulas.atom(Schema(node))
-        if value.keys().isdisjoint(_ASKING) and value["type"] != []:
+        if value.keys().isdisjoint(ASKING) and value["type"] != []:
             self._of_type[value["type"] if isinstance(value["type"], str) else str(value["type"])] = known
         return known
 
@@ -104,7 +114,7 @@ class Keywords:
         """The formula of a subschema that is a constant or, like most, asks for a type that has been asked for before."""
         if isinstance(value, bool):
             return TRUE if value else FALSE
-        if not value.keys().isdisjoint(_ASKING):
+        if not value.keys().isdisjoint(ASKING):
             return None
         name = value.get("type")
         return TRUE if name is None else self._of_type.get(name if isinstance(name, str) else str(name))
@@ -114,11 +124,6 @@ class Keywords:
         text = canonical(value)
         self.constants.setdefault(text, value)
         return self.formulas.atom(Const(text))
-
-    def asks_for_type_only(self, node: int) -> bool:
-        """Whether a subschema asks for nothing but a type: there is a value of any."""
-        schema = self.document.value(node)
-        return bool(schema.keys().isdisjoint(_ASKING) and schema.get("type") != [])
 
     def types_of(self, formula: int) -> tuple[str, ...]:
         """Types among which are all that a value of which the formula holds may have, in the order of `TYPES`: fewer than all
@@ -269,7 +274,16 @@ _TABLE = (
     _Entry("uniqueItems", arrays.unique_items, (ARRAY,), 4, 2020),
     _Entry("unevaluatedItems", unevaluated.unevaluated_items, (ARRAY,), 2019, 2020),
 )
-_ASKING = frozenset(e.keyword for e in _TABLE) - {"type"}
+ASKING = frozenset(e.keyword for e in _TABLE) - {"type"}
+"""Keywords that ask for more than a type, in any draft."""
+
+SPEAKING: dict[str | None, frozenset[str]] = {
+    name: frozenset(e.keyword for e in _TABLE if e.types != TYPES and not set(kinds).isdisjoint(e.types))
+    for name, kinds in general.TYPE_NAMES.items()
+}
+SPEAKING[None] = frozenset(e.keyword for e in _TABLE if e.types == TYPES) - {"type"}
+"""A name that ``type`` may give → those of them that speak of its values alone; None → those that speak of all."""
+
 _RULES: dict[tuple[int, str], dict[str, Rule]] = {
     (draft, type_): {e.keyword: e.rule for e in _TABLE if e.first <= draft <= e.last and type_ in e.types}
     for draft in DRAFTS

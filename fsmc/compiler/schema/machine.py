@@ -7,8 +7,10 @@ made when the machine first gets there. Components are shared wherever the formu
 
 from __future__ import annotations
 
+import weakref
 from dataclasses import dataclass
 from functools import lru_cache
+from types import MethodType
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from fsmc.compiler.automata.determinize import MAX_SECONDS
@@ -101,8 +103,7 @@ _ANYTHING = SchemaDocument(True)
 def _any_value(options: TextOptions) -> SchemaMachine:
     """The components of values of which nothing is asked, complete: every machine begins with these."""
     m = SchemaMachine.__new__(SchemaMachine)
-    clock = Clock(MAX_SECONDS, MAX_STATES_AT_ONCE, MAX_BYTES)
-    m._prepare(Keywords(_ANYTHING, Formulas()), options, clock, MAX_STATES, MAX_BYTES)
+    m._prepare(Keywords(_ANYTHING, Formulas()), options, MAX_STATES, MAX_BYTES)
     m._starts[TRUE] = m._value_starts(TRUE)
     m._any = {type_: m._component(type_, TRUE, (), (TRUE,), 0) for type_ in (OBJECT, ARRAY)}
     text = b'{"a": 1, "b": [null, {}]}, [], {"c": []}, ""'
@@ -145,19 +146,19 @@ class SchemaMachine:
         max_bytes: int = MAX_BYTES,
     ) -> None:
         clock = Clock(max_seconds, min(max_states, MAX_STATES_AT_ONCE), max_bytes)
-        keywords = Keywords(document, Formulas(), ignore_unique_items=ignore_unique_items)
-        self._prepare(keywords, options, clock, max_states, max_bytes)
+        keywords = Keywords(document, Formulas(clock), ignore_unique_items=ignore_unique_items)
+        self._prepare(keywords, options, max_states, max_bytes)
         self.rsm.start = self._begin(document)
         refuse_early(self)
 
-    def _prepare(self, keywords: Keywords, options: TextOptions, clock: Clock, max_states: int, max_bytes: int) -> None:
+    def _prepare(self, keywords: Keywords, options: TextOptions, max_states: int, max_bytes: int) -> None:
         """All but the root."""
         self.options, self.keywords, self.table = options, keywords, keywords.formulas
-        self.table.clock = clock
         self.emptiness = Emptiness(self.keywords)
-        self.emptiness.of_object = self._some_object
-        self.emptiness.of_array = self._some_array
-        self.emptiness.count_at_least = Counts(self.emptiness).at_least
+        this = weakref.proxy(self)  # what asks back must not keep the machine: one that is dropped is gone at once
+        self.emptiness.of_object = MethodType(SchemaMachine._some_object, this)
+        self.emptiness.of_array = MethodType(SchemaMachine._some_array, this)
+        self.emptiness.count_at_least = Counts(weakref.proxy(self.emptiness)).at_least
         self.order = MemberOrder(self.keywords)
         self._shapes: dict[tuple[Any, ...], Any] = {}
         self._plain: dict[ObjectShape, PlainObject] = {}
@@ -165,11 +166,13 @@ class SchemaMachine:
         flexible = options.whitespace == "flexible" and options.indent is None
         common = resident(options.max_whitespace if flexible else 0)
         before = _any_value(options) if options.indent is None and keywords.document is not _ANYTHING else None
-        rsm, blocks = (common.rsm, common.blocks) if before is None else (before.rsm, before._scalars)
-        self.rsm: LazyRSM = rsm.fork(self, max_states=max_states, max_bytes=max_bytes)
+        ready, blocks = (common.rsm, common.blocks) if before is None else (before.rsm, before._scalars)
+        rsm = ready.fork(self, max_states=max_states, max_bytes=max_bytes)
+        self._rsm = weakref.ref(rsm)
+        self._own_rsm: LazyRSM | None = rsm
         self.space = common.space
-        self.rsm.space = (WHITE_SPACE, options.max_whitespace, STRUCTURAL) if common.space else None
-        self._scalars: ScalarBlocks = blocks.fork(self.rsm, self.table, self._outcomes)
+        rsm.space = (WHITE_SPACE, options.max_whitespace, STRUCTURAL) if common.space else None
+        self._scalars: ScalarBlocks = blocks.fork(weakref.proxy(rsm), self.table, self._outcomes)
         self._starts: dict[int, _ValueStarts] = {} if before is None else before._starts.copy()
         self._parts: dict[_PartsKey, _Parts] = {} if before is None else before._parts.copy()
         self._maps: dict[bytes, int] = {} if before is None else before._maps.copy()
@@ -182,6 +185,23 @@ class SchemaMachine:
             why = contradiction(self.emptiness, document.root)
             raise EmptyLanguageError(f"the schema allows no value at all: {why}")
         return self.gap(Root(root), inside=False)
+
+    def __del__(self) -> None:
+        for shape in self.__dict__.get("_shapes", {}).values():  # none if it could not be made at all
+            if isinstance(shape, ObjectShape):
+                shape.states.clear()  # which hold the shape
+
+    @property
+    def rsm(self) -> LazyRSM:
+        """The machine."""
+        rsm = self._rsm()
+        assert rsm is not None, "whoever runs the machine holds it"
+        return rsm
+
+    def handed_over(self) -> LazyRSM:
+        """The machine, which from now on holds this builder without being held by it: both are gone when nobody runs it."""
+        rsm, self._own_rsm = self.rsm, None
+        return rsm
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ them it follows from one answer for all: see `NextKeys._at_once`.
 from __future__ import annotations
 
 import bisect
+import weakref
 from collections.abc import Hashable, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -26,8 +27,10 @@ class _Speaking(NamedTuple):
 class NextKeys:
     """Answers for one object shape, see `ObjectShape.allowed`."""
 
+    shape: ObjectShape
+
     def __init__(self, shape: ObjectShape) -> None:
-        self.shape, self.table = shape, shape.table
+        self.shape, self.table = weakref.proxy(shape), shape.table  # the shape holds this
         self._allowed: dict[tuple[int, int], int] = {}
         self._at_once_known: dict[tuple[int, Hashable, int], tuple[int, int]] = {}
         self._may_come: dict[tuple[int, Hashable, int], bool] = {}

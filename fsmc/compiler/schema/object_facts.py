@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from fsmc.compiler.schema.atoms import All, MinProps
 from fsmc.compiler.schema.bits import bits
 from fsmc.compiler.schema.cofactors import Cofactors
-from fsmc.compiler.schema.conditions import every_member, one_of_names
+from fsmc.compiler.schema.conditions import every_member, this_name
 from fsmc.compiler.schema.cubes import Case, Cube
 from fsmc.compiler.schema.domains import Domain
 from fsmc.compiler.schema.formula import AND, FALSE, TRUE, Formulas
@@ -155,7 +155,7 @@ class ObjectFacts(ValueFacts):
 
     def _by_tag(self, formula: int, mask: int, tags: dict[int, tuple[int, Domain]]) -> list[Case]:
         table, shape = self.table, self.shape
-        key = one_of_names(table, [shape.keys.names[mask.bit_length() - 1]])
+        key = this_name(table, shape.keys.names[mask.bit_length() - 1])
         absent = every_member(table, key, FALSE)
         cofactors = Cofactors(table, formula, frozenset(tags))
         found: list[Case] = []
@@ -174,7 +174,7 @@ def possible(shape: ObjectShape, cube: Cube, place: int) -> bool:
     What declared names must have is put together, then a member is searched for each other wish.
     """
     table, satisfiable = shape.table, shape.emptiness.satisfiable
-    available, n = shape.available(place), shape.keys.n_names
+    available = shape.available(place)
     limits = Limits(table, shape.static)
     wanted: list[tuple[int, int]] = []
     least, most = 0, None
@@ -204,38 +204,49 @@ def possible(shape: ObjectShape, cube: Cube, place: int) -> bool:
             several.append((mask, what))
     if not all(satisfiable(f) for f in members.values()):
         return False
+    return _Places(shape, limits, available, missing, several, least, most).found(0, members, ())
 
-    def number(members: dict[int, int], extra: tuple[tuple[int, int], ...]) -> int:
-        return (missing | sum(1 << c for c in members)).bit_count() + len(extra)
 
-    def place_rest(i: int, members: dict[int, int], extra: tuple[tuple[int, int], ...]) -> bool:
+class _Places(NamedTuple):
+    """The search for a member for each of the wishes ``several`` (classes, what is wanted), among ``least`` to ``most`` members."""
+
+    shape: ObjectShape
+    limits: Limits
+    available: int
+    missing: int
+    several: list[tuple[int, int]]
+    least: int
+    most: int | None
+
+    def found(self, i: int, members: dict[int, int], extra: tuple[tuple[int, int], ...]) -> bool:
         """Find a member for each of ``several[i:]``: one that is there anyhow, a declared one, or an undeclared one."""
-        if most is not None and number(members, extra) > most:
+        shape, limits, most = self.shape, self.limits, self.most
+        conj, satisfiable, value, n = shape.table.conj, shape.emptiness.satisfiable, limits.of, shape.keys.n_names
+        number = (self.missing | sum(1 << c for c in members)).bit_count() + len(extra)
+        if most is not None and number > most:
             return False
-        if i == len(several):
-            if least <= number(members, extra):
+        if i == len(self.several):
+            if self.least <= number:
                 return True
-            free = available & ~missing & ~sum(1 << c for c in members)
-            return (most is None or least <= most) and _room(shape, free, least - number(members, extra), limits)
-        mask, what = several[i]
+            free = self.available & ~self.missing & ~sum(1 << c for c in members)
+            return (most is None or self.least <= most) and _room(shape, free, self.least - number, limits)
+        mask, what = self.several[i]
         for c in bits(mask & ((1 << n) - 1)):
-            together = table.conj((members.get(c, value(c)), what))
-            if satisfiable(together) and place_rest(i + 1, {**members, c: together}, extra):
+            together = conj((members.get(c, value(c)), what))
+            if satisfiable(together) and self.found(i + 1, {**members, c: together}, extra):
                 return True
         for j, (c, f) in enumerate(extra):
-            together = table.conj((f, what))
+            together = conj((f, what))
             if mask >> c & 1 and satisfiable(together):
-                if place_rest(i + 1, members, (*extra[:j], (c, together), *extra[j + 1 :])):
+                if self.found(i + 1, members, (*extra[:j], (c, together), *extra[j + 1 :])):
                     return True
-        for c in bits(mask & available & shape.keys.others_mask):
+        for c in bits(mask & self.available & shape.keys.others_mask):
             size = shape.keys.sizes[c - n]
             used = sum(other == c for other, _ in extra)
-            if (size is None or used < size) and satisfiable(table.conj((value(c), what))):
-                if place_rest(i + 1, members, (*extra, (c, table.conj((value(c), what))))):
+            if (size is None or used < size) and satisfiable(conj((value(c), what))):
+                if self.found(i + 1, members, (*extra, (c, conj((value(c), what))))):
                     return True
         return False
-
-    return place_rest(0, members, ())
 
 
 def _room(shape: ObjectShape, free: int, wanted: int, limits: Limits) -> bool:

@@ -144,23 +144,22 @@ class ObjectShape(Shape):
         Where a key is written twice the last value counts. "Every such member is f" and "at most n members" can only get
         stronger by counting the first as well; "some member is not f" and "at least n members" get weaker.
         """
-        others = self.keys.others_mask
+        return any(map(self._speaks_of_others, self.watches)) or self._weakened_by_one_more(self.residual)
+
+    def _weakened_by_one_more(self, formula: int) -> bool:
+        """Whether one undeclared member more might make a formula true."""
         table = self.table
+        literal = table.literal(formula)
+        if literal:
+            if isinstance(table.payload(literal[0]), MinProps):
+                return literal[1]
+            return not literal[1] and bool(self.mask(literal[0]) & self.keys.others_mask)
+        if table.kind(formula) in (AND, OR):
+            return any(map(self._weakened_by_one_more, table.arguments(formula)))
+        return self._speaks_of_others(formula)
 
-        def negative(formula: int) -> bool:
-            literal = table.literal(formula)
-            if literal:
-                if isinstance(table.payload(literal[0]), MinProps):
-                    return literal[1]
-                return not literal[1] and bool(self.mask(literal[0]) & others)
-            if table.kind(formula) in (AND, OR):
-                return any(map(negative, table.arguments(formula)))
-            return speaks_of_others(formula)
-
-        def speaks_of_others(formula: int) -> bool:
-            return bool(self.touched(formula) & (others | self.counts))
-
-        return any(map(speaks_of_others, self.watches)) or negative(self.residual)
+    def _speaks_of_others(self, formula: int) -> bool:
+        return bool(self.touched(formula) & (self.keys.others_mask | self.counts))
 
     # ── places ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -210,7 +209,12 @@ class ObjectShape(Shape):
         known = self._normal.get(key)
         if known is None:
             if self.table.kind(formula) == AND:  # most parts have been met before
-                known = self.table.conj(self.normal(part, place) for part in self.table.arguments(formula))
+                parts = []
+                for part in self.table.arguments(formula):
+                    parts.append(self.normal(part, place))
+                    if parts[-1] == FALSE:
+                        break
+                known = self.table.conj(parts)
             else:
                 available = self.available(place)
                 known = self.table.substitute(formula, lambda atom: self._settled(atom, available, place))

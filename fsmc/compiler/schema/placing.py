@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from fsmc.compiler.errors import LimitExceeded, UnsupportedSchemaError
 from fsmc.compiler.schema.atoms import Count, El, MinItems, Unique
@@ -89,7 +89,8 @@ class Placing:
             placed = self._place_freely(always, place, horizon, wanted)
             if placed is not None:
                 return placed
-        return self._search(place, horizon, least, at, wanted, bounded)
+        search = _Search(self, horizon, least, at, wanted, bounded, set(), itertools.count())
+        return search.found(place, tuple(range(len(wanted))), tuple(n for _, n in bounded))
 
     def _enough_values(self, always: list[El], place: int, end: int) -> bool:
         """Whether the items from ``place`` to ``end`` can all be different.
@@ -202,48 +203,51 @@ class Placing:
             self.emptiness.satisfiable(self.table.conj(e.value for e in always if covers(e, cut))) for cut in cuts
         )
 
-    def _search(
-        self,
-        place: int,
-        horizon: int,
-        least: int,
-        at: Callable[[int], int],
-        wanted: list[tuple[int, int | None, int]],
-        bounded: list[tuple[int, int]],
-    ) -> bool:
-        """Depth-first over indices: which of the wanted items stand here, which bounded formulas this item satisfies."""
-        table, satisfiable = self.table, self.emptiness.satisfiable
-        failed: set[tuple[int, tuple[int, ...], tuple[int, ...]]] = set()
-        steps = itertools.count()
 
-        def go(index: int, open_: tuple[int, ...], left: tuple[int, ...]) -> bool:
-            if not open_ and index >= least:
-                return True
-            if index >= horizon or (index, open_, left) in failed:
-                return False
-            if next(steps) > MAX_SEARCH:
-                raise LimitExceeded("steps to place array items", MAX_SEARCH, MAX_SEARCH, "simplify contains and items")
-            table.clock.check()
-            here = [i for i in open_ if wanted[i][0] <= index and (wanted[i][1] is None or index < (wanted[i][1] or 0))]
-            distinct: dict[int, int] = {}  # equal wishes are interchangeable: of each keep the first
-            for i in here:
-                distinct.setdefault(wanted[i][2], i)
-            for chosen in _subsets(tuple(distinct.values())):
-                value = table.conj((at(index), *(wanted[i][2] for i in chosen)))
-                if not satisfiable(value):
-                    continue
-                rest = tuple(i for i in open_ if i not in chosen)
-                for taken in itertools.product((False, True), repeat=len(bounded)):
-                    if any(t and n == 0 for t, n in zip(taken, left, strict=True)):
-                        continue
-                    marks = (f if t else table.negate(f) for (f, _), t in zip(bounded, taken, strict=True))
-                    if satisfiable(table.conj((value, *marks))):
-                        if go(index + 1, rest, tuple(n - t for n, t in zip(left, taken, strict=True))):
-                            return True
-            failed.add((index, open_, left))
+class _Search(NamedTuple):
+    """Depth-first over indices: which of the wanted items stand here, which bounded formulas this item satisfies.
+
+    at: what every item at an index has to satisfy. failed: places from which there is no way on. steps: counted.
+    """
+
+    placing: Placing
+    horizon: int
+    least: int
+    at: Callable[[int], int]
+    wanted: list[tuple[int, int | None, int]]
+    bounded: list[tuple[int, int]]
+    failed: set[tuple[int, tuple[int, ...], tuple[int, ...]]]
+    steps: Iterator[int]
+
+    def found(self, index: int, open_: tuple[int, ...], left: tuple[int, ...]) -> bool:
+        """Whether there is a way on from an index. open_: the wishes that are left; left: how many more of each bounded formula."""
+        table, satisfiable = self.placing.table, self.placing.emptiness.satisfiable
+        wanted = self.wanted
+        if not open_ and index >= self.least:
+            return True
+        if index >= self.horizon or (index, open_, left) in self.failed:
             return False
-
-        return go(place, tuple(range(len(wanted))), tuple(n for _, n in bounded))
+        if next(self.steps) > MAX_SEARCH:
+            raise LimitExceeded("steps to place array items", MAX_SEARCH, MAX_SEARCH, "simplify contains and items")
+        table.clock.check()
+        here = [i for i in open_ if wanted[i][0] <= index and (wanted[i][1] is None or index < (wanted[i][1] or 0))]
+        distinct: dict[int, int] = {}  # equal wishes are interchangeable: of each keep the first
+        for i in here:
+            distinct.setdefault(wanted[i][2], i)
+        for chosen in _subsets(tuple(distinct.values())):
+            value = table.conj((self.at(index), *(wanted[i][2] for i in chosen)))
+            if not satisfiable(value):
+                continue
+            rest = tuple(i for i in open_ if i not in chosen)
+            for taken in itertools.product((False, True), repeat=len(self.bounded)):
+                if any(t and n == 0 for t, n in zip(taken, left, strict=True)):
+                    continue
+                marks = (f if t else table.negate(f) for (f, _), t in zip(self.bounded, taken, strict=True))
+                if satisfiable(table.conj((value, *marks))):
+                    if self.found(index + 1, rest, tuple(n - t for n, t in zip(left, taken, strict=True))):
+                        return True
+        self.failed.add((index, open_, left))
+        return False
 
 
 def covers(element: El, index: int) -> bool:

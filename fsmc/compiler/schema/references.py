@@ -83,11 +83,12 @@ class References:
         self._registry: referencing.Registry[Any] | None = None
         self._resources: dict[tuple[int, str], Resource] = {}
         self._contexts: dict[tuple[Resource, int, Scope], Context] = {}
+        self._targets: dict[tuple[Context, str], Place] = {}
         uri = None
         if isinstance(schema, dict):
             draft = declared_draft(schema, draft, "")
             uri = identifier(schema, draft)
-        self.first = self._context_in(self._resource(schema, urldefrag(uri or "")[0], draft, ""), draft, ())
+        self.first = self._context_in(self._resource(schema, urldefrag(uri)[0] if uri else "", draft, ""), draft, ())
 
     # ── contexts ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -126,7 +127,7 @@ class References:
 
     def target(self, reference: str, context: Context, trail: Trail) -> Place:
         """What a reference names. ``trail``: of its keyword, for errors."""
-        known = context.targets.get(reference)
+        known = self._targets.get((context, reference))
         if known is None:
             resource = context.resource
             uri, fragment = resource.uri, reference[1:]
@@ -144,7 +145,7 @@ class References:
                 raise SchemaError(
                     f"{quoted(reference)} names {found}, which is not a schema", pointer_text(trail), trail[-1]
                 )
-            context.targets[reference] = known
+            self._targets[context, reference] = known
         return known
 
     def dynamic_target(self, schema: dict[str, Any], context: Context, trail: Trail) -> Place:
@@ -179,7 +180,7 @@ class References:
         for raw in pointer.split("/")[1:]:
             if below == SCHEMA and isinstance(value, dict):
                 context = self.context_of(value, context, trail)
-            step = raw.replace("~1", "/").replace("~0", "~")
+            step = raw.replace("~1", "/").replace("~0", "~") if "~" in raw else raw
             inner, step_taken = step_into(value, step, reference, where)
             if below == SCHEMA and isinstance(value, dict):
                 kind = kind_below(step, context.draft)

@@ -42,7 +42,7 @@ _DRAFTS = {
 }
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Resource:
     """A schema with a URI. draft: its root's. dynamic: dynamic anchor → the subschema that it names."""
 
@@ -57,21 +57,21 @@ Scope = tuple[tuple[str, Resource], ...]
 """For each dynamic anchor, sorted by name, the outermost resource that declares it."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Context:
     """All that the meaning of a subschema depends on besides its text.
 
-    targets: reference → (value, context, trail) of what it names. nodes: identity of a value → its node. checked: identities
-    of the values that have been checked.
+    nodes: identity of a value → its node. checked: identities
+    of the values that have been checked. members: references that are all that a member or an item has to satisfy.
     """
 
     resource: Resource
     draft: int
     scope: Scope
     keywords: dict[str, Keyword]
-    targets: dict[str, tuple[Any, Context, Trail]] = field(default_factory=dict)
     nodes: dict[int, int] = field(default_factory=dict)
     checked: set[int] = field(default_factory=set)
+    members: set[str] = field(default_factory=set)
 
 
 def pointer_text(trail: Trail) -> str:

@@ -68,15 +68,40 @@ def search(body: Expr) -> Expr:
     >>> search(Concat((TextStart(), a))) == Concat((a, ANY_TEXT))
     True
     """
+    parts = body.parts if type(body) is Concat else (body,)
+    at_start = bool(parts) and type(parts[0]) is TextStart
+    at_end = bool(parts) and type(parts[-1]) is TextEnd
+    inner = concat(parts[at_start : len(parts) - at_end])
+    if not _asserts(inner):  # as most patterns: anchors stand at the ends, if anywhere
+        if not (at_start or at_end) and _may_be_empty(inner):
+            return ANY_TEXT
+        return concat([EPSILON if at_start else ANY_TEXT, inner, EPSILON if at_end else ANY_TEXT])
     settler = _Settler()
-    if not settler.facts(body).asserts:
-        return ANY_TEXT if not settler.facts(body).consumes else concat([ANY_TEXT, body, ANY_TEXT])
     branches = []
     for rest, before in zip(_split(body, TextStart, first=True), (BOUNDARY, UNKNOWN), strict=True):
         for core, after in zip(_split(rest, TextEnd, first=False), (BOUNDARY, UNKNOWN), strict=True):
             ends = [ANY_TEXT if edge is UNKNOWN else EPSILON for edge in (before, after)]
             branches.append(concat([ends[0], settler.settle(core, before, after), ends[1]]))
     return alternate(branches)
+
+
+def _asserts(expr: Expr) -> bool:
+    """Whether it holds an anchor or a look."""
+    if type(expr) is Chars:
+        return False
+    if type(expr) is Repeat:
+        return _asserts(expr.body)
+    below = expr.parts if type(expr) is Concat else expr.branches if type(expr) is Alternate else None
+    return below is None or any(map(_asserts, below))
+
+
+def _may_be_empty(expr: Expr) -> bool:
+    """Whether the empty text matches, where nothing is asserted."""
+    if type(expr) is Repeat:
+        return not expr.minimum or _may_be_empty(expr.body)
+    if type(expr) is Concat:
+        return all(map(_may_be_empty, expr.parts))
+    return type(expr) is Alternate and any(map(_may_be_empty, expr.branches))
 
 
 def _split(expr: Expr, anchor: type[Expr], first: bool) -> tuple[Expr, Expr]:

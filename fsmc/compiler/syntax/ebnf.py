@@ -132,10 +132,11 @@ class _Reader:
                 break
             begin = self.at
             node = self.item(depth)
+            self.skip()
             while self.at < len(text) and text[self.at] in "*+?{":
                 node = self.quantified(node, begin)
+                self.skip()
             parts.append(node)
-            self.skip()
         return seq(parts) if parts else Seq(())
 
     def quantified(self, node: Node, begin: int) -> Node:

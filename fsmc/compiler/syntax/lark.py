@@ -29,7 +29,6 @@ from fsmc.compiler.syntax.grammar_tree import (
     Rule,
     Schema,
     Seq,
-    Span,
     Times,
     choice,
     seq,
@@ -37,8 +36,10 @@ from fsmc.compiler.syntax.grammar_tree import (
 )
 from fsmc.compiler.syntax.lark_common import COMMON
 
-MAX_INSTANCES = 1_000
-"""Copies of templates, for different arguments."""
+MAX_INSTANCES = 10_000
+"""Copies of templates, for different arguments,"""
+MAX_TEMPLATE_DEPTH = 40
+"""and templates that are used inside of templates."""
 IGNORED = "%ignore"
 """The name of the rule that reads any number of ignored terminals,"""
 BEGIN = "%start"
@@ -73,9 +74,8 @@ class _Reader:
         self.rules: dict[str, Rule] = {}
         self.templates: dict[str, tuple[tuple[str, ...], Rule]] = {}
         self.instances: dict[tuple[str, tuple[Node, ...]], str] = {}
-        self.uses: list[tuple[str, str, tuple[Node, ...], Span]] = []
+        self.template_depth: dict[str, int] = {}  # of the rules that are copies of templates
         self.ignored: list[Node] = []
-        self.open = 0
 
     def error(self, message: str, start: int, end: int, hint: str = "") -> GrammarError:
         return GrammarError(message, self.text, (start, end), self.rule, hint)
@@ -342,9 +342,14 @@ class _Reader:
         if key not in self.instances:
             if len(self.instances) >= MAX_INSTANCES:
                 raise LimitExceeded("max_instances", MAX_INSTANCES, MAX_INSTANCES + 1, "copies of templates")
+            depth = self.template_depth.get(self.rule, 0) + 1
+            if depth > MAX_TEMPLATE_DEPTH:
+                what = f"the template {node.name!r} is used inside of templates, with ever other arguments"
+                raise LimitExceeded("max_template_depth", MAX_TEMPLATE_DEPTH, depth, what)
             instance = self.instances[key] = f"{node.name}{{{len(self.instances)}}}"
             bound = dict(zip(parameters, arguments, strict=True))
             self.rules[instance] = Rule(instance, _substituted(rule.body, bound), rule.span, rule.is_terminal)
+            self.template_depth[instance] = depth
             pending.append(instance)
         return Ref(self.instances[key], node.span)
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from fsmc.compiler.errors import LimitExceeded, PatternSyntaxError, UnsupportedPatternError
 from fsmc.compiler.syntax.assertions import search, settle
@@ -35,6 +36,8 @@ _ANCHORS = {"^", "$", r"\b", r"\B", r"\A", r"\Z"}
 _MAX_REPEAT = 2**31 - 1
 
 _SUPPORTED_FLAGS = int(re.I | re.M | re.S | re.X | re.A | re.U)
+_PYTHON_ONLY = int(re.X | re.A)
+_I, _M, _S, _X, _A, _U = map(int, (re.I, re.M, re.S, re.X, re.A, re.U))  # enumerations take microseconds to combine
 
 
 def parse_regex(
@@ -74,7 +77,7 @@ def parse_regex(
     if not isinstance(pattern, str):
         raise TypeError(f"a pattern is a str, not {type(pattern).__name__}")
     flags = int(flags)
-    if flags & ~_SUPPORTED_FLAGS or (flavor == "ecma" and flags & (re.X | re.A)) or (flags & re.A and flags & re.U):
+    if flags & ~_SUPPORTED_FLAGS or (flavor == "ecma" and flags & _PYTHON_ONLY) or (flags & _A and flags & _U):
         raise ValueError(
             f"these flags of re cannot be used, or not together, in the {flavor} flavor: {re.RegexFlag(flags)!r}"
         )
@@ -89,17 +92,22 @@ def parse_regex(
         raise PatternSyntaxError("the pattern holds a lone surrogate", pattern, span, SURROGATE_HINT) from None
     mode = Mode(
         flavor,
-        ignore_case=bool(flags & re.I),
-        multiline=bool(flags & re.M),
-        dot_all=bool(flags & re.S),
-        verbose=bool(flags & re.X),
-        ascii=bool(flags & re.A),
+        ignore_case=bool(flags & _I),
+        multiline=bool(flags & _M),
+        dot_all=bool(flags & _S),
+        verbose=bool(flags & _X),
+        ascii=bool(flags & _A),
     )
     parser = _Parser(pattern, mode, max_depth)
     body = parser.parse()
     if flavor == "ecma":
         return search(body)
     return settle(body) if parser.asserts else body
+
+
+@lru_cache(maxsize=1024)
+def _literal(mode: Mode, character: str) -> Chars:
+    return Chars(mode.fold(CharClass.of(character)))
 
 
 @dataclass(slots=True)
@@ -157,7 +165,7 @@ class _Parser:
 
     def _add_literals(self, characters: str) -> None:
         for character in set(characters) - self.literals.keys():
-            self.literals[character] = Chars(self.mode.fold(CharClass.of(character)))
+            self.literals[character] = _literal(self.mode, character)
         self.group.parts.extend(map(self.literals.__getitem__, characters))
         self.group.repeatable = "item"
 

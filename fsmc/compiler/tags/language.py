@@ -4,7 +4,7 @@ Two kinds of letters are no text, and are written with bytes that no UTF-8 text 
 
 - FF k, a special token that the tag names: beside each place where its name could be spelled out stands the token itself.
   Special tokens are nowhere else: not in free text, not in a JSON string.
-- FE i j, a call of schema number 128 i + j. What a schema allows is no regular language, but where it is called is.
+- FE i j, a call of schema (or grammar) number 128 i + j. What a schema allows is no regular language, but where it is called is.
 
 (k, i, j < 128, so that no letter begins inside another.) So all that a tag has besides schemas is a DFA, determinized and minimized like that of a pattern; `machine` then puts the
 schemas in place of their letters.
@@ -28,6 +28,7 @@ from fsmc.compiler.automata.minimize import minimize
 from fsmc.compiler.automata.nfa import MAX_NFA_STATES, thompson
 from fsmc.compiler.errors import ConstraintError, EmptyLanguageError, LimitExceeded
 from fsmc.compiler.syntax.regex import parse_regex
+from fsmc.compiler.tags.embedded import Embedded
 from fsmc.compiler.tags.free_text import CALL, MARKER, FirstOf
 from fsmc.compiler.tags.tree import Automaton, Choice, Free, GrammarText, Pattern, Repeat, Schema, Sequence, Text, Token
 
@@ -39,21 +40,21 @@ Marker = tuple[bytes, int]
 
 @dataclass(frozen=True, slots=True)
 class TagLanguage:
-    """dfa: with letters for special tokens and calls; schemas: what the calls call."""
+    """dfa: with letters for special tokens and calls; calls: what these call."""
 
     dfa: DFA
-    schemas: tuple[Schema, ...]
+    calls: tuple[Schema | Embedded, ...]
 
 
 def tag_language(
     tree: Any,
     markers: Mapping[str | int, Marker],
-    grammar_dfa: Callable[[GrammarText], DFA],
+    grammar: Callable[[GrammarText], DFA | Embedded],
     **limits: Any,
 ) -> TagLanguage:
     """The language of a tree.
 
-    markers: the special tokens that it names, by name and by id. grammar_dfa: makes the machine of a grammar. ``limits`` are those of
+    markers: the special tokens that it names, by name and by id. grammar: makes the machine of one. ``limits`` are those of
     `determinize`. Raises ConstraintError where it is not said where free text ends, or a token has a text of its own;
     EmptyLanguageError, LimitExceeded, and what patterns raise.
 
@@ -63,14 +64,14 @@ def tag_language(
     >>> dfa.matches(b"<t>a < b</t>"), dfa.matches(b"<t></t></t>")
     (True, False)
     """
-    builder = _Builder(dict(markers), grammar_dfa, limits)
+    builder = _Builder(dict(markers), grammar, limits)
     end = builder.build(tree, 0, ())
     builder.finish(end)
     nfa = nfa_from_edges(builder.all_edges(), builder.epsilons, builder.n_states, [0], [end, builder.end_of_text])
     dfa = intersection(minimize(determinize(nfa, **limits)), _letters(), **limits)
     if dfa.is_empty:
         raise EmptyLanguageError("the structural tag allows no text at all")
-    return TagLanguage(dfa, tuple(builder.schemas))
+    return TagLanguage(dfa, tuple(builder.calls))
 
 
 @lru_cache(maxsize=1)
@@ -101,14 +102,14 @@ class _Builder:
     """Builds an NFA; ``after``: the nodes that follow the one that is built."""
 
     markers: dict[str | int, Marker]
-    grammar_dfa: Callable[[GrammarText], DFA]
+    grammar: Callable[[GrammarText], DFA | Embedded]
     limits: dict[str, Any]
     n_states: int = 2
     end_of_text: int = 1
     edges: list[tuple[int, int, int, int]] = field(default_factory=list)
     pieces: list[npt.NDArray[np.int32]] = field(default_factory=list)
     epsilons: list[tuple[int, int]] = field(default_factory=list)
-    schemas: list[Schema] = field(default_factory=list)
+    calls: list[Schema | Embedded] = field(default_factory=list)
     dispatches: list[_Dispatch] = field(default_factory=list)
     insides: dict[tuple[int, int], int] = field(default_factory=dict)
     known: dict[str, DFA] = field(default_factory=dict)
@@ -147,13 +148,22 @@ class _Builder:
         if isinstance(node, Free):
             return self.free(node, start, after)
         if isinstance(node, Schema):
-            number = self.numbers.setdefault(id(node), len(self.schemas))
-            if number == len(self.schemas):
-                self.schemas.append(node)
-            if number >= MAX_CALLS:
-                raise LimitExceeded("max_calls", MAX_CALLS, number + 1, "schemas in one structural tag")
-            return self.letter(start, (CALL, number >> 7, number & 127))
+            return self.call(node, node, start)
+        if isinstance(node, GrammarText):
+            machine = self.grammar(node)
+            if isinstance(machine, Embedded):
+                return self.call(node, machine, start)
+            return self.piece(Automaton(machine, node.place), start)
         return self.piece(node, start)
+
+    def call(self, node: Schema | GrammarText, called: Schema | Embedded, start: int) -> int:
+        """The letter of a call."""
+        number = self.numbers.setdefault(id(node), len(self.calls))
+        if number == len(self.calls):
+            self.calls.append(called)
+        if number >= MAX_CALLS:
+            raise LimitExceeded("max_calls", MAX_CALLS, number + 1, "schemas and grammars in one structural tag")
+        return self.letter(start, (CALL, number >> 7, number & 127))
 
     def begin(self, start: int) -> int:
         """A state of its own after ``start``."""
@@ -214,7 +224,7 @@ class _Builder:
             self.epsilons.append((start, end))
         return end
 
-    def piece(self, node: Pattern | Automaton | GrammarText, start: int) -> int:
+    def piece(self, node: Pattern | Automaton, start: int) -> int:
         """A regular part that has a machine of its own."""
         if isinstance(node, Pattern):
             dfa = self.known.get(node.pattern)
@@ -224,7 +234,7 @@ class _Builder:
             if dfa.is_empty:
                 raise EmptyLanguageError(f"{node.place}: the pattern matches no text at all")
         else:
-            dfa = node.dfa if isinstance(node, Automaton) else self.grammar_dfa(node)
+            dfa = node.dfa
         first = self.n_states
         self.n_states += dfa.n_states
         if self.n_states > MAX_NFA_STATES:

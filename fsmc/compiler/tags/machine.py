@@ -14,6 +14,7 @@ import numpy as np
 import referencing.jsonschema
 
 from fsmc.compiler.automata.byte_groups import loop_groups
+from fsmc.compiler.automata.recursion import Configuration
 from fsmc.compiler.automata.tables import FOREVER
 from fsmc.compiler.errors import ConstraintError, EmptyLanguageError, LimitExceeded, SchemaError
 from fsmc.compiler.schema.atoms import ARRAY, NUMBER, OBJECT, STRING
@@ -25,11 +26,14 @@ from fsmc.compiler.schema.positions import Edges, Position, Return
 from fsmc.compiler.schema.references import SPECIFICATIONS
 from fsmc.compiler.schema.resources import declared_draft
 from fsmc.compiler.schema.source import parse_json
+from fsmc.compiler.tags.embedded import AfterCalled, Called, Embedded, Inside, doubt, inside_edges
 from fsmc.compiler.tags.free_text import CALL
 from fsmc.compiler.tags.language import TagLanguage, calls_in
 from fsmc.compiler.tags.tree import Schema
 
 MAX_PLACES = 10_000
+MAX_LOOK_AHEAD, MAX_LOOK_AHEAD_DEPTH = 300, 4
+"""Configurations of grammars that are met when the machine is made, and the calls that may be open in them."""
 
 _NUMBER_BYTES = b"0123456789.eE+-"
 _URI = "urn:fsmc:schema:"
@@ -48,13 +52,15 @@ class TagMachine(SchemaMachine):
 
     def __init__(self, language: TagLanguage, options: TextOptions, **limits: Any) -> None:
         self._language = language
+        self._schemas = tuple(called for called in language.calls if isinstance(called, Schema))
+        self._embedded = {i: called for i, called in enumerate(language.calls) if isinstance(called, Embedded)}
         dfa = language.dfa
         self._rows = dfa.delta[:, dfa.byte_class]
         self._calls: dict[State, list[tuple[int, State]]] = {}
         for state, number, after in calls_in(dfa):
             self._calls.setdefault(state, []).append((number, after))
         try:
-            super().__init__(self._document(language.schemas), options, **limits)
+            super().__init__(self._document(self._schemas), options, **limits)
         except (SchemaError, LimitExceeded) as error:
             self._locate(error)
             raise
@@ -74,6 +80,8 @@ class TagMachine(SchemaMachine):
             uri = value.get("$id") if isinstance(value, dict) else None
             if isinstance(uri, str) and not uri.startswith("#") and own_uris.setdefault(uri, value) == value:
                 registry = registry.with_resource(uri, resource)
+        if not schemas:
+            return SchemaDocument(True)
         return SchemaDocument(
             {"anyOf": [{"$ref": f"{_URI}{number}"} for number in range(len(schemas))]}, registry=registry
         )
@@ -83,21 +91,26 @@ class TagMachine(SchemaMachine):
         pointer = error.pointer
         if pointer is not None and pointer.startswith(_URI):
             number, _, inside = pointer[len(_URI) :].partition("#")
-            error.pointer = f"{self._language.schemas[int(number)].place}#{inside}"
+            error.pointer = f"{self._schemas[int(number)].place}#{inside}"
 
     def _begin(self, document: SchemaDocument) -> int:
         """Find out what each schema asks for, and make the states."""
-        self._formulas = []
-        for number, schema in enumerate(self._language.schemas):
+        formulas = []
+        for number, schema in enumerate(self._schemas):
             self.table.clock.restart()
             node = document.resolve(document.root, f"{_URI}{number}")
             formula = self.keywords.schema(node)
             if not self.emptiness.satisfiable(formula):
                 why = contradiction(self.emptiness, node).replace(f"{_URI}{number}", "")
                 raise EmptyLanguageError(f"{schema.place}: the schema allows no value at all: {why}")
-            self._formulas.append(formula)
+            formulas.append(formula)
+        schema_numbers = (i for i in range(len(self._language.calls)) if i not in self._embedded)
+        self._formulas = dict(zip(schema_numbers, formulas, strict=True))
         self._refuse_doubt()
-        return self._make_states()
+        start = self._make_states()
+        if self._embedded:
+            self._look_ahead()
+        return start
 
     # ── states ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -135,6 +148,10 @@ class TagMachine(SchemaMachine):
             targets = frozenset(t for state in states if (t := int(self._rows[state, byte]))) if byte != CALL else None
             if targets:
                 edges[byte] = self.state_of(targets)
+        for grammar, behind in self._grammars_from(states):
+            inner = self.inside_edges(grammar, grammar.machine.start, behind)
+            assert not inner.keys() & edges.keys(), "refused when the machine was made"
+            edges |= inner
         calls = self._calls_from(states)
         if calls:
             watches = tuple(calls)
@@ -145,17 +162,80 @@ class TagMachine(SchemaMachine):
             edges |= values
         return edges
 
+    def inside_edges(self, grammar: Embedded, state: int, after: frozenset[State]) -> Edges:
+        """What each byte does in the outermost part of a grammar: goes on in it, or where it may end, behind it."""
+        edges = inside_edges(self, grammar, state, after, frozenset(self._begins(after)))
+        if grammar.machine.final(state) >= 0:
+            behind = self.place_edges(after)
+            both = sorted(behind.keys() & edges.keys())
+            if both:
+                raise doubt(grammar, both[0])
+            edges |= behind
+        return edges
+
+    def _look_ahead(self) -> None:
+        """Walk the short texts of grammars, so that most of what cannot be told apart is refused at once."""
+        todo = [
+            Configuration(int(self._number[state]))
+            for state, calls in self._calls.items()
+            if any(number in self._embedded for number, _ in calls)
+        ]
+        seen = set(todo)
+        while todo and len(seen) < MAX_LOOK_AHEAD:
+            here = todo.pop(0)
+            _, first = np.unique(self.rsm.row(here.state), return_index=True)
+            for byte in first.tolist():
+                after = self.rsm.step(here, byte)
+                if after is not None and after not in seen and len(after.stack) <= MAX_LOOK_AHEAD_DEPTH:
+                    seen.add(after)
+                    todo.append(after)
+
+    def may_end(self, states: frozenset[State]) -> bool:
+        """Whether the text may end in a place."""
+        return bool(self._language.dfa.accepting[list(states)].any())
+
     def _set_row(self, state: int, edges: Edges, final: int) -> None:
         position = self.rsm.state_key(state)
-        if isinstance(position, _Place) and self._language.dfa.accepting[list(position.states)].any():
-            final = 0
+        if isinstance(position, _Place):
+            final = 0 if self.may_end(position.states) else -1
+        elif isinstance(position, (Inside, Called)):
+            final = position.final(self)
         super()._set_row(state, edges, final)
+
+    def build_return(self, frame: int, outcome: int) -> None:
+        """See `SchemaMachine`."""
+        back, _ = self.rsm.frame_key(frame)
+        if isinstance(back, AfterCalled):
+            self.rsm.set_return(frame, outcome, back.resume_outcome(self, outcome))
+        else:
+            super().build_return(frame, outcome)
+
+    def _grammars_from(self, states: Iterable[State]) -> list[tuple[Embedded, frozenset[State]]]:
+        """The grammars that may begin in a place, each with the states after it."""
+        found: dict[int, set[State]] = {}
+        for state in states:
+            for number, after in self._calls.get(state, ()):
+                if number in self._embedded:
+                    found.setdefault(number, set()).add(after)
+        return [(self._embedded[number], frozenset(after)) for number, after in found.items()]
+
+    def _begins(self, states: Iterable[State]) -> set[int]:
+        """The bytes that may come in a place, about."""
+        found = {byte for state in states for byte in np.flatnonzero(self._rows[state]).tolist()} - {CALL}
+        found |= {byte for formula in self._calls_from(states) for byte in self._first_bytes(formula)}
+        for grammar, after in self._grammars_from(states):
+            found |= grammar.row(grammar.machine.start).keys()
+            if grammar.machine.final(grammar.machine.start) >= 0:
+                found |= self._begins(after)
+        return found
 
     def _calls_from(self, states: Iterable[State]) -> dict[int, set[State]]:
         """Formula of what may be called → the states after it."""
         calls: dict[int, set[State]] = {}
         for state in states:
             for number, after in self._calls.get(state, ()):
+                if number in self._embedded:
+                    continue
                 calls.setdefault(self._formulas[number], set()).add(after)
         return calls
 
@@ -165,21 +245,23 @@ class TagMachine(SchemaMachine):
         """Raise ConstraintError where the same byte could begin a value and something else, or go on with a number and end it."""
         for states in self._places():
             calls = self._calls_from(states)
-            if not calls:
-                continue
             here = {byte for state in states for byte in np.flatnonzero(self._rows[state]).tolist()} - {CALL}
             first = {byte for formula in calls for byte in self._first_bytes(formula)}
-            both = sorted(here & first)
+            both = here & first
+            for grammar, behind in self._grammars_from(states):
+                own = self.inside_edges(grammar, grammar.machine.start, behind).keys()
+                both |= (here | first) & own
+                first |= own
             if both:
-                self._doubt(states, f"text that begins with {chr(both[0])!r} could be JSON, or what stands beside it")
+                what = f"text that begins with {chr(min(both))!r} could be JSON (or of a grammar), or what stands beside it"
+                self._doubt(states, what)
             for formula, after in calls.items():
                 if NUMBER in self._types(formula):
                     self._end_number(states, frozenset(after))
 
     def _end_number(self, states: frozenset[State], after: frozenset[State]) -> None:
         """Let numbers be followed by what follows here, unless it could be part of them."""
-        follows = {byte for state in after for byte in np.flatnonzero(self._rows[state]).tolist()} - {CALL}
-        follows |= {byte for formula in self._calls_from(after) for byte in self._first_bytes(formula)}
+        follows = self._begins(after)
         both = sorted(follows & set(_NUMBER_BYTES))
         if both:
             self._doubt(states, f"a number may be followed by {chr(both[0])!r}, which could be part of it")
@@ -187,7 +269,7 @@ class TagMachine(SchemaMachine):
 
     def _doubt(self, states: frozenset[State], what: str) -> None:
         numbers = sorted(number for state in states for number, _ in self._calls.get(state, ()))
-        raise ConstraintError(f"{what}: put a text between", self._language.schemas[numbers[0]].place)
+        raise ConstraintError(f"{what}: put a text between", self._language.calls[numbers[0]].place)
 
     def _places(self) -> Iterator[frozenset[State]]:
         """All single states, and the largest sets of states that a text may be in."""

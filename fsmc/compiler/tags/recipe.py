@@ -16,6 +16,7 @@ from fsmc.compiler.automata.lazy_rsm import LazyRSM
 from fsmc.compiler.automata.rsm import RSM
 from fsmc.compiler.errors import ConstraintError
 from fsmc.compiler.schema.machine import TextOptions
+from fsmc.compiler.tags.embedded import Embedded
 from fsmc.compiler.tags.language import Marker, tag_language
 from fsmc.compiler.tags.machine import TagMachine
 from fsmc.compiler.tags.reading import read_tag
@@ -78,15 +79,19 @@ class TagRecipe:
             markers[token_id] = (name, k)
             if name:
                 markers[name.decode("utf-8", "replace")] = (name, k)
-        language = tag_language(self.tree, markers, self.grammar_dfa, **(regex_limits or {}))
-        if not language.schemas:
+        language = tag_language(self.tree, markers, self.grammar, **(regex_limits or {}))
+        if not language.calls:
             return RSM.from_dfa(language.dfa)
-        return TagMachine(language, self._layout(language.schemas), **limits).rsm
+        schemas = [called for called in language.calls if isinstance(called, Schema)]
+        return TagMachine(language, self._layout(schemas), **limits).handed_over()
 
     @staticmethod
-    def grammar_dfa(node: GrammarText) -> DFA:
-        """The machine of a grammar that is regular; ConstraintError for another."""
-        raise ConstraintError("grammars in structural tags are not supported", node.place)
+    def grammar(node: GrammarText) -> DFA | Embedded:
+        """The machine of a grammar: a DFA if it is regular. Raises what reading a grammar raises."""
+        from fsmc.compiler.cfg.recipe import GrammarRecipe
+
+        machine = GrammarRecipe(node.grammar, node.syntax).build()
+        return machine.to_dfa() if isinstance(machine, RSM) and machine.is_regular else Embedded(machine, node.place)
 
     def _layout(self, schemas: Iterable[Schema]) -> TextOptions:
         """The options, as the tag's schemas change them: for all of them alike."""

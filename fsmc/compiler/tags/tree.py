@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from fsmc.compiler.automata.dfa import DFA
 
@@ -57,7 +57,7 @@ class GrammarText:
     """A text of a grammar."""
 
     grammar: str
-    syntax: str
+    syntax: Literal["ebnf", "lark"]
     place: str
 
 

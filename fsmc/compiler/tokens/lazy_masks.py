@@ -26,6 +26,7 @@ from fsmc.compiler.tokens.mask_walk import (
     walk_alike,
     walk_block,
     walk_configuration,
+    whole_source,
 )
 from fsmc.compiler.tokens.rests import source_of_exits, space_tokens
 from fsmc.compiler.tokens.stacks import ReturnStacks
@@ -84,7 +85,7 @@ class LazyMasks:
         self._nbytes = self._older_nbytes = 0
         self._depths: dict[int, tuple[int, ...]] = {}  # how many frames the rows of a state depend on
         self._sources: dict[int, Source | Alike] = {}
-        self._whole = Source.of(trie, trie.tops)
+        self._whole = whole_source(trie)
         self._chunk, self._place = _NO_CHUNK, 0
         self._view, self._address = self._chunk.data, 0
         self._pool = scratch_pool(trie)

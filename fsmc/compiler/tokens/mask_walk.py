@@ -86,6 +86,15 @@ class Scratch(NamedTuple):
 
 
 _pools: weakref.WeakKeyDictionary[TokenTrie, list[Scratch]] = weakref.WeakKeyDictionary()
+_wholes: weakref.WeakKeyDictionary[TokenTrie, Source] = weakref.WeakKeyDictionary()
+
+
+def whole_source(trie: TokenTrie) -> Source:
+    """All of a trie, from the state itself; made once."""
+    known = _wholes.get(trie)
+    if known is None:
+        known = _wholes[trie] = Source.of(trie, trie.tops)
+    return known
 
 
 def scratch_pool(trie: TokenTrie) -> list[Scratch]:

@@ -1,0 +1,69 @@
+"""Grammars made to hurt: right answers or LimitExceeded, in bounded time."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from fsmc.compiler.cfg.recipe import GrammarRecipe
+from fsmc.compiler.errors import EmptyLanguageError, LimitExceeded
+
+
+def chain(n: int, link: str, last: str) -> str:
+    lines = [f"r{i} ::= {link.format(i + 1)}" for i in range(n)]
+    return "root ::= r0\n" + "\n".join(lines) + f"\nr{n} ::= {last}"
+
+
+WORDS = " | ".join(f'"word{i:07d}"' for i in range(60_000))
+
+RIGHT = {
+    "three at once": ('root ::= a\na ::= a a a | "x"', ["x" * 501, "x"], ["x" * 500, ""]),
+    "exponential ambiguity": ('root ::= s\ns ::= s s s | s s | "a" | "(" s ")"', ["a" * 300, "(" * 99 + "a" + ")" * 99], ["(a"]),
+    "deep left recursion": ('root ::= a\na ::= a "x" | "y"', ["y" + "x" * 100_000], ["x"]),
+    "a loop of left recursion": (
+        "root ::= r0\n" + "\n".join(f'r{i} ::= r{(i + 1) % 500} "x" | "y"' for i in range(500)),
+        ["yxx", "y"],
+        ["x"],
+    ),
+    "deep nesting": ('root ::= "(" root ")" | "x"', ["(" * 4_000 + "x" + ")" * 4_000], ["(" * 4_000 + "x)"]),
+    "palindromes": ('root ::= p\np ::= "a" p "a" | "b" p "b" | ""', ["ab" * 60 + "ba" * 60], ["ab" * 60]),
+    "doubling": (chain(30, "r{0} r{0}", '"x" | "(" r0 ")"'), [], ["x" * 1000]),
+    "a chain to the right": (chain(2_000, '"x" r{0}', '"y"'), ["x" * 2_000 + "y"], ["y"]),
+    "a chain to the left": (chain(2_000, 'r{0} "x"', '"y"'), ["y" + "x" * 2_000], ["y"]),
+    "a megabyte of words": (f'root ::= "(" root ")" | w\nw ::= {WORDS}', ["(word0000007)"], ["word00"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_right_answers(name: str) -> None:
+    text, accepted, rejected = RIGHT[name]
+    machine = GrammarRecipe(text).build()
+    assert [t[:20] for t in accepted if not machine.matches(t.encode())] == []
+    assert [t[:20] for t in rejected if machine.matches(t.encode())] == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'root ::= ("(" root ")" | "x"){1000000}',
+        'root ::= "(" root ")" | [ab]* "a" [ab]{25}',
+        chain(40_000, 'r{0} "x" r{0}', '"y" | r0'),
+        "root ::= " + " | ".join(f"w{i}" for i in range(20_000)) + "\n"
+        + "\n".join(f'w{i} ::= "w{i};" | "(" w{i} ")" root' for i in range(20_000)),
+    ],
+    ids=["repeats", "subsets", "chain", "rules"],
+)  # fmt: skip
+def test_limits_in_bounded_time(text: str) -> None:
+    began = time.process_time()
+    try:
+        machine = GrammarRecipe(text).build(max_states=50_000, max_seconds=3)
+        machine.matches(b"aaaaaaaaaaaaaaaaaaaaaaaaaaaaa")
+    except LimitExceeded as error:
+        assert error.reached >= error.limit
+    assert time.process_time() - began < 60
+
+
+def test_nothing_can_be_derived() -> None:
+    with pytest.raises(EmptyLanguageError, match="line 1, column 1, in rule 'root'"):
+        GrammarRecipe('root ::= a\na ::= a "x" | "(" a ")"').build()
