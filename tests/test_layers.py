@@ -35,6 +35,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "fsmc.compiler.errors",
         "fsmc.compiler.syntax",
         "fsmc.compiler.automata",
+        "fsmc.compiler.schema",
     },
     "fsmc.compiler.tags": {
         "fsmc.compiler.cfg",

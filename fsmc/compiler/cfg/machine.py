@@ -19,6 +19,7 @@ import numpy as np
 
 from fsmc.compiler.automata.byte_groups import ASCII_GROUPS
 from fsmc.compiler.automata.lazy_rsm import MAX_BYTES, MAX_STATES, LazyRSM
+from fsmc.compiler.cfg.embedded import Copier, EmbeddedSchema
 from fsmc.compiler.cfg.places import Places
 from fsmc.compiler.cfg.rules import Network
 from fsmc.compiler.cfg.stack_sets import EMPTY, StackSets
@@ -50,10 +51,17 @@ class GrammarMachine:
         max_stack_sets: int = MAX_STACK_SETS,
     ) -> None:
         self.network = network
-        self.places = Places(network)
+        limits = {"max_states": max_states, "max_bytes": max_bytes, "max_seconds": max_seconds}
+        schemas = {
+            symbol: EmbeddedSchema(symbol, node, network.text, limits) for symbol, node in network.schemas.items()
+        }
+        self.places = Places(network, {symbol: schema.codes for symbol, schema in schemas.items()})
+        for symbol, schema in schemas.items():
+            schema.check(self.places.follow[symbol], self.places.beside(symbol))
         places = self.places
         self.sets = StackSets(max_stack_sets, places.is_end.__getitem__, places.takes_in)
         self.rsm = LazyRSM(self, max_states=max_states, max_bytes=max_bytes)
+        self._copier = Copier(self.rsm, schemas, self._outcome)
         self.max_seconds = max_seconds
         self._deadline = 0.0
         self._blocks: dict[int, int] = {}  # terminal → what to add to its places
@@ -83,6 +91,9 @@ class GrammarMachine:
         """Make the row of a set of stacks: an edge for each class of bytes that its places tell apart."""
         self._deadline = time.perf_counter() + self.max_seconds
         stacks = self.rsm.state_key(state)
+        if isinstance(stacks, tuple):
+            self._copier.build_row(state, *stacks[1:])
+            return
         entries, complete = self._reached(stacks)
         classes = self._classes(entries, complete)
         codes: list[int] = []
@@ -101,8 +112,12 @@ class GrammarMachine:
     def build_return(self, frame: int, outcome: int) -> None:
         """Find where a caller goes on: in the places after the symbols that are complete, or in the callee's set on top of its own."""
         self._deadline = time.perf_counter() + self.max_seconds
-        below = dict(self.rsm.frame_key(frame))
         key = self._outcome_keys[outcome]
+        if isinstance(key, tuple):
+            target, after = self._copier.after(self.rsm.frame_key(frame), key[1], key[2])
+            self.rsm.set_return(frame, outcome, target if after is None else self._state(after))
+            return
+        below = dict(self.rsm.frame_key(frame))
         stacks = EMPTY
         if isinstance(key, int):
             stacks = self.sets.grafted(key, below)
@@ -116,8 +131,9 @@ class GrammarMachine:
         raise AssertionError("the machine has no white space of its own")
 
     def record(self, state: int, text: bytes) -> int:
-        """No call is recorded."""
-        raise AssertionError("no frame is recorded")
+        """Of embedded schemas only, see `LazyRSM`."""
+        key = self.rsm.state_key(state) if state else None
+        return 0 if key is None else self._copier.record(key[1], key[2], text)
 
     # ── states ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -173,8 +189,8 @@ class GrammarMachine:
         self._outcomes[key], self._outcome_keys[number] = number, key
         return number, ("grammar terminal", digest)
 
-    def _outcome(self, key: frozenset[int] | int) -> int:
-        """The number of an outcome: a set of complete symbols, or a set of stacks to go on with."""
+    def _outcome(self, key: Any) -> int:
+        """The number of an outcome: a set of complete symbols, a set of stacks to go on with, or ("json", symbol, outcome) of a schema."""
         if isinstance(key, frozenset) and self._root in key:
             return 0
         known = self._outcomes.get(key)
@@ -239,6 +255,11 @@ class GrammarMachine:
                 targets = places.targets[current]
                 known = self._combine(known, self._class_id(places.classes[current], targets))
                 for symbol, _ in places.calls[current]:
+                    if symbol in places.schema_codes:
+                        codes = places.schema_codes[symbol]
+                        numbers = {code: number for number, code in enumerate(dict.fromkeys(codes))}
+                        known = self._combine(known, self._class_id(bytes(map(numbers.__getitem__, codes))))
+                        continue
                     start = places.start.get(symbol) or places.terminal_start(symbol)
                     if start not in seen:
                         seen.add(start)
@@ -287,6 +308,11 @@ class GrammarMachine:
             return rsm.exit_redo(self._outcome(complete)) if follows else 0
         if follows:
             return rsm.exit_redo(self._outcome(stacks))
+        if direct == EMPTY and self._copier.schemas:
+            leaves = self._terminals(calls, byte) or {}
+            if leaves.keys() <= self._copier.schemas.keys() and len(leaves) == 1:
+                ((symbol, rest),) = leaves.items()
+                return self._copier.call(symbol, byte, rest)
         if direct == EMPTY:
             below, inside = self._called(calls, byte)
             if any(place >= 0 for place, _ in sets.entries[inside]):
@@ -345,7 +371,7 @@ class GrammarMachine:
         for symbol, after in places.calls[place]:
             if places.first(symbol) >> byte & 1:
                 is_net = symbol in self.network.nets
-                ends = not is_net and places.is_end[places.entry(symbol, byte)]
+                ends = not is_net and symbol not in places.schema_codes and places.is_end[places.entry(symbol, byte)]
                 called.append((-1 if ends else symbol, after, is_net))
         found = places.targets[place][places.classes[place][byte]], tuple(called)
         self._here[place << 8 | byte] = found
@@ -373,7 +399,7 @@ class GrammarMachine:
         n = 0
         while pending:
             symbol, below = pending.pop()
-            if symbol in self.network.terminals:
+            if symbol not in self.network.nets:
                 found[symbol] = sets.union(found.get(symbol, EMPTY), below)
                 continue
             direct, inner = self._moves([(places.start[symbol], below)], byte)
@@ -388,6 +414,8 @@ class GrammarMachine:
     def _entered(self, symbol: int, byte: int, below: int, n_open: int) -> int:
         """The stacks inside a symbol after its first byte, on top of ``below``."""
         sets, places = self.sets, self.places
+        if symbol in self._copier.schemas:
+            raise self._copier.schemas[symbol].beside(byte)
         if symbol in self.network.terminals:
             return sets.push(places.entry(symbol, byte), below)
         if n_open > _MAX_OPEN:

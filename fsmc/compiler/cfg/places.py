@@ -20,8 +20,8 @@ class Places:
     final: whether the symbol may end here; is_end: whether nothing else can happen.
     """
 
-    def __init__(self, network: Network) -> None:
-        self.network = network
+    def __init__(self, network: Network, schema_codes: dict[int, list[int]]) -> None:
+        self.network, self.schema_codes = network, schema_codes
         self.classes: list[bytes] = [bytes(256)]
         self.targets: list[list[int]] = [[0]]
         self.calls: list[tuple[tuple[int, int], ...]] = [()]
@@ -76,6 +76,8 @@ class Places:
     def first(self, symbol: int) -> int:
         """The bytes with which a symbol may begin, as bits."""
         known = self._first.get(symbol)
+        if known is None and symbol in self.schema_codes:
+            known = self._first[symbol] = sum(1 << byte for byte, code in enumerate(self.schema_codes[symbol]) if code)
         if known is None:
             is_net = symbol in self.network.nets
             start = self.start[symbol] if is_net else self.terminal_start(symbol)
@@ -92,16 +94,30 @@ class Places:
                 if targets[number]:
                     bits |= 1 << byte
             for symbol, _ in self.calls[current]:
+                if symbol in self.schema_codes:
+                    bits |= self.first(symbol)
+                    continue
                 start = self.start.get(symbol) or self.terminal_start(symbol)
                 if start not in seen:
                     seen.add(start)
                     pending.append(start)
         return bits
 
+    def beside(self, schema: int) -> int:
+        """The bytes with which something else may begin where a schema's value may, as bits."""
+        bits = 0
+        for place, calls in enumerate(self.calls):
+            if any(symbol == schema for symbol, _ in calls):
+                targets, classes = self.targets[place], self.classes[place]
+                bits |= sum(1 << byte for byte in range(256) if targets[classes[byte]])
+                for symbol, _ in calls:
+                    bits |= self.first(symbol) if symbol != schema else 0
+        return bits
+
     @cached_property
     def follow(self) -> dict[int, int]:
         """The bytes that may follow each symbol somewhere, as bits."""
-        follow = dict.fromkeys((*self.network.nets, *self.network.terminals), 0)
+        follow = dict.fromkeys((*self.network.nets, *self.network.terminals, *self.schema_codes), 0)
         ends: dict[int, set[int]] = {}  # symbols at the end of which others end
         for symbol, net in self.network.nets.items():
             for place in range(self.start[symbol], self.start[symbol] + len(net.rows)):

@@ -21,7 +21,7 @@ Bounds = tuple[int, int, float]
 
 
 class Terminal:
-    """A regular language that is not empty. dfa: its minimal machine. name: what equal terminals of any grammar have in common."""
+    """A regular language that is not empty. expr: its tree, or None where only the machine is known."""
 
     def __init__(self, limits: Bounds, *, expr: Expr | None = None, dfa: DFA | None = None) -> None:
         self.expr, self._limits, self._dfa = expr, limits, dfa

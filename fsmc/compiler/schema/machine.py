@@ -502,6 +502,12 @@ class SchemaMachine:
         o.key_code = code
         return code
 
+    def end_numbers_at(self, more: bytes) -> None:
+        """Let numbers be followed by these bytes too."""
+        self._scalars.end_numbers_at(more)
+        self._parts.clear()
+        self._starts.clear()
+
     def key_start(self, keys: KeySpace, allowed: int, seen: frozenset[str] = frozenset()) -> int:
         """The state after the opening quote of a key of one of the ``allowed`` classes."""
         return self._scalars.key(keys, allowed, seen)

@@ -291,6 +291,8 @@ class _Reader:
         return characters
 
     def template_use(self, name: str, start: int, depth: int) -> Node:
+        if depth >= MAX_DEPTH:
+            raise LimitExceeded("max_depth", MAX_DEPTH, depth + 1, f"groups are open in rule {self.rule!r}")
         self.at += 1
         arguments: list[Node] = []
         while True:
@@ -311,7 +313,7 @@ class _Reader:
         self.skip(_BLANK_LINES)
         try:
             _, end = json.JSONDecoder().raw_decode(self.text, self.at)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise self.error(f"after %json comes a JSON Schema: {error}", start, start + len("%json")) from None
         schema, self.at = self.text[self.at : end], end
         return Schema(schema, (start, end))
