@@ -80,8 +80,10 @@ class CompiledGrammar:
         index: TokenIndex | None = None,
         on_index: Callable[[CompiledGrammar], None] | None = None,
         recipe: SchemaRecipe | TagRecipe | GrammarRecipe | None = None,
+        before_masks: Callable[[], None] | None = None,
     ) -> None:
         self.machine, self.vocab = machine, vocab
+        self._before_masks = before_masks
         self.kind, self.stats = kind, stats
         self._source, self._recipe = source, recipe
         self.dfa = machine.to_dfa() if isinstance(machine, RSM) and machine.is_regular else None
@@ -124,6 +126,8 @@ class CompiledGrammar:
         if self._index is not None:
             return self._index
         if self._lazy is None:
+            if self._before_masks is not None:
+                self._before_masks()
             self._lazy = LazyMasks(self.machine, self.trie)
         return self._lazy
 
