@@ -113,16 +113,21 @@ def _answer(lines: list[str], model: str, threads: int | None, defaults: Default
 
 def model_vocabulary(model: str) -> Vocabulary:
     """The vocabulary of a model, whose weights are not read. Raises MissingError."""
+    return model_tokenizer(model)[1]
+
+
+def model_tokenizer(model: str) -> tuple[Any, Vocabulary]:
+    """The tokenizer and the vocabulary of a model, whose weights are not read. Raises MissingError."""
     from fsmc.compiler.errors import FsmcError
     from fsmc.runtime.model_files import find_model
 
     try:
         find_model(model)  # of a wrong name: before torch is imported
         try:
-            from fsmc.runtime.models import load_vocabulary
+            from fsmc.runtime.models import load_tokenizer
         except ImportError as error:
             raise MissingError(f"a model needs torch and transformers ({error}): pip install 'fsmc[hf]'") from error
-        return load_vocabulary(model)
+        return load_tokenizer(model)
     except FsmcError as error:
         raise MissingError(str(error)) from error
 

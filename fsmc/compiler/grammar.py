@@ -316,6 +316,12 @@ def read_parts(path: str | os.PathLike[str]) -> tuple[RSM | LazyRSM, TokenIndex 
     return machine, index, metadata if recipe is None else {**metadata, "source": recipe.text}
 
 
+def read_recipe(path: str | os.PathLike[str]) -> SchemaRecipe | TagRecipe | GrammarRecipe | None:
+    """What the machine of an index file is made from as it is walked; None for others. Raises as `read_parts`."""
+    arrays, metadata = load_arrays(path, kind=FILE_KIND)
+    return _unpack(arrays, metadata, os.fspath(path))[3]
+
+
 def _unpack(
     arrays: dict[str, npt.NDArray[Any]], metadata: dict[str, str], where: str
 ) -> tuple[RSM | LazyRSM, TokenIndex | None, CompileStats, SchemaRecipe | TagRecipe | GrammarRecipe | None]:
