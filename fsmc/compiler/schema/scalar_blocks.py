@@ -18,15 +18,15 @@ from fsmc.compiler.automata.byte_groups import loop_groups
 from fsmc.compiler.automata.lazy_rsm import LazyRSM
 from fsmc.compiler.automata.recursion import Alike
 from fsmc.compiler.automata.tables import FOREVER
-from fsmc.compiler.schema.atoms import FALSE_LITERAL, NULL, NUMBER, STRING, TRUE_LITERAL, Format, Integer
+from fsmc.compiler.schema.atoms import FALSE_LITERAL, NULL, NUMBER, STRING, TRUE_LITERAL, Format, Integer, StrEnum
 from fsmc.compiler.schema.counted import CountedString
 from fsmc.compiler.schema.formula import TRUE, Formulas
 from fsmc.compiler.schema.json_text import escape_json, json_spelling
-from fsmc.compiler.schema.key_rows import MAX_NODES, KeyRows
+from fsmc.compiler.schema.key_rows import MAX_NODES, KeyRows, NameTrie
 from fsmc.compiler.schema.key_space import UNDECLARED, KeySpace
 from fsmc.compiler.schema.key_trie import KeyNode, KeyTrie, any_key
 from fsmc.compiler.schema.left_out import SharedComponent, by_first_byte, split_left_out
-from fsmc.compiler.schema.numbers import number_component
+from fsmc.compiler.schema.numbers import conditions, number_component
 from fsmc.compiler.schema.outcome_dfa import OutcomeDFA
 from fsmc.compiler.schema.outcomes import Outcomes
 from fsmc.compiler.schema.strings import listed_strings, split_length, string_component
@@ -108,17 +108,15 @@ class ScalarBlocks:
         return known
 
     def _common_name(self, type_: str, must: int, watches: tuple[int, ...]) -> tuple[str, Hashable] | None:
-        """A name for what occurs in many schemas: any string or number, any integer, a format. See `Block`."""
+        """A name for what occurs in many schemas: any string, a format, a range of numbers. See `Block`."""
+        if watches:
+            return None
+        if type_ == NUMBER:
+            asked = conditions(must, self.table)
+            return None if asked is None else (type_, (asked, self._number_ends))
         literal = self.table.literal(must)
         payload = self.table.payload(literal[0]) if literal and literal[1] else None
-        common = must == TRUE or isinstance(payload, (Integer, Format))
-        if not common or watches:
-            return None
-        return (
-            (type_, payload)
-            if type_ != NUMBER or self._number_ends == _NUMBER_ENDS
-            else (type_, (payload, self._number_ends))
-        )
+        return (type_, payload) if must == TRUE or isinstance(payload, Format) else None
 
     def key(self, keys: KeySpace, allowed: int, seen: frozenset[str]) -> int:
         """The state after a key's opening quote; exits with the class of the key. See `KeyTrie.root`."""
@@ -227,6 +225,10 @@ class ScalarBlocks:
 
     def _string(self, must: int, watches: tuple[int, ...], name: Hashable) -> int:
         """The state after the opening quote of a string."""
+        if not watches:
+            words = self._words(must)
+            if words is not None:
+                return words
         without = self._string_without(must, watches)
         if without is not None:
             return without
@@ -245,6 +247,19 @@ class ScalarBlocks:
         counted = CountedString(content, low, high)
         name = self._common_name(STRING, rest, watches)
         return CountedBlocks(self.rsm, counted, self._exits(counted.dfa), name).start
+
+    def _words(self, must: int) -> int | None:
+        """As `_string`, where all that is asked is one of some texts, which are read as declared keys are."""
+        literal = self.table.literal(must)
+        payload = self.table.payload(literal[0]) if literal and literal[1] else None
+        if not isinstance(payload, StrEnum):
+            return None
+        texts = sorted(map(json_spelling, payload.values))
+        if not texts or sum(map(len, texts)) > MAX_NODES:
+            return None
+        exits = np.full(len(texts), self.rsm.exit(self.outcomes.number(())), np.int32)
+        rows = KeyRows(self.rsm, NameTrie.of(texts), exits, None, 0, np.zeros(1, np.int32))
+        return rows.roots(np.ones((1, len(texts)), np.bool_))[0]
 
     def _string_without(self, must: int, watches: tuple[int, ...]) -> int | None:
         """As `_string`, where strings are left out of those of a component that others share."""

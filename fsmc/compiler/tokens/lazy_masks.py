@@ -56,6 +56,15 @@ class Row(NamedTuple):
         raise TypeError("a row cannot be copied or sent to another process: its addresses mean nothing there")
 
 
+class SharedRow(NamedTuple):
+    """What is known of a state of a block that any schema may have: the tokens that stay inside, words and ids whose bits are
+    flipped there, and the exits (see `walk_block`); all int32 and read-only."""
+
+    words: npt.NDArray[np.int32]
+    ids: npt.NDArray[np.int32]
+    exits: npt.NDArray[np.int32]
+
+
 _Key: TypeAlias = "tuple[int, int, tuple[int, ...]]"
 
 
@@ -237,18 +246,54 @@ class LazyMasks:
         if found is None:
             if not block.is_large:
                 return self._whole
-            n_ranges, n_tokens, exits = walk_block(self.machine, self.trie, state, scratch)
-            if exits is None:
+            row = self._walk_block(state, scratch)
+            if row is None:
                 return self._whole
-            words, ids = self._inside(scratch, n_ranges, n_tokens)
             if block.name is None:
                 with self._lock:
-                    self._take(exits.nbytes + ids.nbytes + (0 if len(ids) else words.nbytes))
-                return Source.of(self.trie, exits, words, ids)
-            found = source_of_exits(self.trie, exits, words, ids)
-            if len(shared) < _MAX_SHARED:
+                    self._take(row.exits.nbytes + row.ids.nbytes + (0 if len(row.ids) else row.words.nbytes))
+                return Source.of(self.trie, row.exits, row.words, row.ids)
+            found = row
+        if isinstance(found, SharedRow):
+            found = source_of_exits(self.trie, found.exits, found.words, found.ids)
+            if key in shared or len(shared) < _MAX_SHARED:
                 shared[key] = found
         return found
+
+    def _walk_block(self, state: int, scratch: Scratch) -> SharedRow | None:
+        n_ranges, n_tokens, exits = walk_block(self.machine, self.trie, state, scratch)
+        return None if exits is None else SharedRow(*self._inside(scratch, n_ranges, n_tokens), exits)
+
+    @staticmethod
+    def shared_states(machine: RecursiveMachine) -> list[tuple[int, tuple[Hashable, int]]]:
+        """(state, (name of its block, place in it)) of the states whose rows grammars of a vocabulary share."""
+        blocks = ((state, machine.block_of(state)) for state in range(1, machine.n_states))
+        return [
+            (state, (block.name, state - block.first))
+            for state, block in blocks
+            if isinstance(block, Block) and block.name is not None and block.is_large
+        ]
+
+    def walk_shared(self) -> list[tuple[tuple[Hashable, int], SharedRow]]:
+        """Walk these, for all grammars; what was found."""
+        scratch, rows = new_scratch(self.trie), []
+        for state, key in self.shared_states(self.machine):
+            row = self._walk_block(state, scratch)
+            if row is not None:
+                rows.append((key, row))
+        self.put_shared(rows)
+        return rows
+
+    def put_shared(self, rows: list[tuple[tuple[Hashable, int], SharedRow]]) -> None:
+        """Let all grammars of the vocabulary have these rows."""
+        shared = _shared.setdefault(self.trie, {})
+        for key, row in rows:
+            shared.setdefault(key, row)
+
+    def knows_shared(self, names: list[tuple[Hashable, int]]) -> bool:
+        """Whether these rows are there already."""
+        known = _shared.get(self.trie, {})
+        return all(name in known for name in names)
 
     def _inside(
         self, scratch: Scratch, n_ranges: int, n_tokens: int
@@ -265,8 +310,10 @@ class LazyMasks:
         return words, ids
 
 
-_shared: weakref.WeakKeyDictionary[TokenTrie, dict[tuple[Hashable, int], Source]] = weakref.WeakKeyDictionary()
-"""Sources of states of blocks that any schema may have, by the block's name and the place in it."""
+_shared: weakref.WeakKeyDictionary[TokenTrie, dict[tuple[Hashable, int], Source | SharedRow]] = (
+    weakref.WeakKeyDictionary()
+)
+"""Of states of blocks that any schema may have, by the block's name and the place in it; sources from when one is first needed."""
 
 _NO_CHUNK = np.empty(0, np.int64)
 
