@@ -30,6 +30,7 @@ from fsmc.compiler.tokens.mask_walk import (
 )
 from fsmc.compiler.tokens.rests import source_of_exits, space_tokens
 from fsmc.compiler.tokens.stacks import ReturnStacks
+from fsmc.compiler.tokens.token_lengths import token_lengths
 from fsmc.compiler.tokens.trie import TokenTrie
 from fsmc.jit import addresses_of, copy_bytes, ints_at, kernel
 
@@ -175,7 +176,22 @@ class LazyMasks:
 
     def _walk_alike(self, alike: Alike, state: int, stack: int, scratch: Scratch) -> tuple[int, Any]:
         """Write the record of a state that is like another, from that one's; how many frames it depends on, and what it needs."""
+        counted = alike.counted(state)
+        if counted is not None:
+            other = self.row(counted.like, stack)
+            source = self._sources.get(counted.like)
+            if isinstance(source, Source):
+                _, words, ids, _ = source.held
+                if (
+                    len(words) and not len(ids) and other.addresses[0] == words.ctypes.data
+                ):  # many tokens, of which few end it
+                    lengths = token_lengths(self.machine, self.trie, counted, words)
+                    words, scratch.view[SIZE] = lengths.write(other.addresses, counted, scratch)
+                    scratch.view[FINAL] = -1
+                    return other.n_frames, (words, other)
         like, room = alike.like(state)
+        if not like:
+            return walk_configuration(self.machine, self.stacks, self._whole, state, stack, scratch), None
         other = self.row(like, stack)
         if walk_alike(self.machine, self.trie, state, like, room, other.addresses, scratch):
             source = Source(0, self.trie.addresses, scratch.source, None)
@@ -236,7 +252,7 @@ class LazyMasks:
         if isinstance(block, Block):
             return self._source_in(block, state, scratch)
         if block is not None:
-            return block if block.like(state)[0] else self._whole
+            return block if block.counted(state) or block.like(state)[0] else self._whole
         if machine.space is not None and machine.code(state, machine.space[0][0]):  # its row is there now
             inner = machine.behind_space(state)
             if inner:
