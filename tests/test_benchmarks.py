@@ -139,6 +139,28 @@ def test_memory(order: str, tokenizer: Path, schemas: Path, tmp_path: Path) -> N
     assert "p50 < 200 KiB" in shown
 
 
+def test_decode(tmp_path: Path) -> None:
+    pytest.importorskip("transformers", reason="the engine needs transformers")
+    options = ["--model", "toy", "--tasks", "call,form", "--batches", "1,2", "--max-new-tokens", 30, "--threads", 1]
+    shown = run("decode.py", *options, "--record", tmp_path)
+    report = record(tmp_path)
+    ways = {run["way"] for run in report["runs"] if run["batch"] == 1}
+    assert {"engine, canonical", "engine, exact", "engine, off", "generate + fsmc"} <= ways
+    assert all(run["canonical"] and run["cpu ratio"] > 0 for run in report["runs"])
+    assert {entry["batch"] for entry in report["summary"]} == {1, 2}
+    assert "exact gave the text of no jumps in 4 of 4 runs" in shown or "apart" in shown
+
+
+def test_soak(tmp_path: Path) -> None:
+    """Bad constraints, aborts, callers' mistakes, threads that are killed: every request ends as it should."""
+    pytest.importorskip("transformers", reason="the engine needs transformers")
+    shown = run("soak.py", "--requests", 200, "--record", tmp_path)
+    report = record(tmp_path)
+    assert report["requests"] == sum(report["ends"].values()) == 200 and report["faults"] == []
+    assert {"abort", "error", "length", "stop"} <= set(report["ends"])
+    assert "all 200 requests ended as they should" in shown
+
+
 def test_gpu_script_in_the_interpreter(tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="torch is not installed")
     pytest.importorskip("triton", reason="triton is not installed")

@@ -43,10 +43,10 @@ def _nested(depth, leaf, wrap):
     ids=lambda pattern: ascii(pattern[:20]),
 )
 def test_hostile_patterns_are_refused_at_once(pattern):
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises(FsmcError) as caught:
         COMPILER.compile_regex(pattern)
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5
     assert len(str(caught.value).encode()) < 1000  # printable, also where the pattern is not
 
 
@@ -58,10 +58,10 @@ def test_an_assertion_said_again_and_again_costs_nothing(anchor):
 
 def test_many_look_aheads_keep_to_the_clock():
     compiler = fsmc.GrammarCompiler(VOCAB, cache_dir=None, max_seconds=0.5)
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises(fsmc.LimitExceeded, match="max_"):
         compiler.compile_regex("".join(f"(?=.*{c})" for c in "abcdefghijklmnopqrst") + ".*")
-    assert time.perf_counter() - start < 10
+    assert time.process_time() - start < 10
 
 
 @pytest.mark.parametrize("pattern", [b"a", None, 5, ["a"]])
@@ -121,10 +121,10 @@ def test_damaged_machines_of_interegular(damage):
     ids=lambda schema: ascii(str(schema)[:20]) if isinstance(schema, str) else None,
 )
 def test_hostile_schemas_are_refused_at_once(schema):
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises(FsmcError) as caught:
         COMPILER.compile_json_schema(schema)
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5
     assert len(str(caught.value).encode()) < 1000
 
 
@@ -189,10 +189,10 @@ def test_a_cyclic_dict_is_refused():
 def test_references_that_double_at_each_step(keyword):
     definitions = {f"d{i}": {keyword: [{"$ref": f"#/$defs/d{i + 1}"}] * 2} for i in range(60)}
     schema = {"$defs": {**definitions, "d60": {"type": "integer"}}, "$ref": "#/$defs/d0"}
-    start = time.perf_counter()
+    start = time.process_time()
     with contextlib.suppress(FsmcError):
         fsmc.GrammarMatcher(COMPILER.compile_json_schema(schema)).find_jump_forward_string()
-    assert time.perf_counter() - start < 10
+    assert time.process_time() - start < 10
 
 
 @pytest.mark.parametrize(
@@ -208,7 +208,7 @@ def test_references_that_double_at_each_step(keyword):
 def test_what_takes_long_keeps_to_the_clock(schema):
     compiler = fsmc.GrammarCompiler(VOCAB, cache_dir=None, max_seconds=1)
     mask = fsmc.allocate_token_bitmask(1, VOCAB.size)
-    start = time.perf_counter()
+    start = time.process_time()
     try:
         matcher = fsmc.GrammarMatcher(compiler.compile_json_schema(schema))
         for text in (b"", b"{", b'"', b"["):
@@ -216,7 +216,7 @@ def test_what_takes_long_keeps_to_the_clock(schema):
             matcher.fill_next_token_bitmask(mask)
     except fsmc.LimitExceeded as error:
         assert "exceeded" in str(error)
-    assert time.perf_counter() - start < 20
+    assert time.process_time() - start < 20
 
 
 # ── vocabularies and files ───────────────────────────────────────────────────────────────────────────────────────────

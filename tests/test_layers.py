@@ -51,6 +51,12 @@ MAY_IMPORT: dict[str, set[str]] = {
         "fsmc.compiler.tokens",
     },
     "fsmc.compiler.warm_up": {"fsmc.compiler.schema", "fsmc.compiler.tokens"},
+    "fsmc.compiler.shared_masks": {
+        "fsmc.compiler.errors",
+        "fsmc.compiler.automata",
+        "fsmc.compiler.schema",
+        "fsmc.compiler.tokens",
+    },
     "fsmc.compiler.grammar": {
         "fsmc.compiler.algebra",  # the operators, when they are used
         "fsmc.jit",
@@ -69,6 +75,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "fsmc.compiler.pipeline": {
         "fsmc.compiler.inputs",
         "fsmc.compiler.warm_up",
+        "fsmc.compiler.shared_masks",
         "fsmc.compiler.grammar",
         "fsmc.jit",
         "fsmc.cache_dir",
@@ -84,6 +91,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "fsmc.runtime": {"fsmc.jit", "fsmc.cache_dir", "fsmc.compiler", "fsmc.jumpforward"},
     "fsmc.runtime.bitmask": {"fsmc.jit", "fsmc.runtime.bitmask_triton"},  # the mask kernels see nothing of fsmc
     "fsmc.runtime.bitmask_triton": set(),
+    "fsmc.research": {"fsmc.compiler"},
     "fsmc.kernels": {"fsmc"},  # it runs everything, to list the kernels
     "fsmc.cli": {"fsmc"},
     "fsmc": {"fsmc"},  # the public API itself

@@ -1,4 +1,4 @@
-"""The command line: ``fsmc compile``, ``inspect``, ``match``, ``sample``, ``generate``, ``cache`` and ``warmup``.
+"""The command line: ``fsmc compile``, ``inspect``, ``match``, ``explain``, ``view``, ``sample``, ``generate``, ``cache`` and ``warmup``.
 
 Results go to standard output (one JSON document with ``--json``), progress and errors to standard error, and the exit
 code tells scripts what happened (see `ExitCode`). The commands import what they need when they run, so that
@@ -15,6 +15,7 @@ import typer
 
 from fsmc.cli.cache import app as cache_app
 from fsmc.cli.compile import compile_command
+from fsmc.cli.explain_command import explain_command
 from fsmc.cli.generate import generate_command
 from fsmc.cli.inspect import inspect_command
 from fsmc.cli.match import match_command
@@ -36,6 +37,7 @@ app = typer.Typer(
 app.command("compile")(compile_command)
 app.command("inspect")(inspect_command)
 app.command("match")(match_command)
+app.command("explain")(explain_command)
 app.command("sample")(sample_command)
 app.command("generate")(generate_command)
 app.add_typer(cache_app, name="cache")

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from fsmc.cli.generate_many import Defaults, generate_many
 from fsmc.cli.grouped import expand
 from fsmc.cli.machine import Language, read_bytes
-from fsmc.cli.output import JsonOption, MissingError, print_json, stages
+from fsmc.cli.output import JsonOption, MissingError, UsageError, print_json, stages
 
 if TYPE_CHECKING:
     from fsmc.compiler.tokens.vocabulary import Vocabulary
@@ -30,6 +31,15 @@ def generate_command(
     pattern: Annotated[str | None, typer.Argument(metavar="PATTERN|INDEX.fsmc", help="What the text matches.")] = None,
     prompt: Annotated[str | None, typer.Option("--prompt", "-p", help="'-' or nothing: standard input.")] = None,
     prompt_file: Annotated[Path | None, typer.Option(help="Read the prompt from this file.")] = None,
+    requests: Annotated[
+        Path | None,
+        typer.Option(
+            "--requests",
+            help="A file of JSON lines, each with a prompt and perhaps a schema, regex, choice, grammar or constraint; '-': "
+            "standard input. Answers come as JSON lines.",
+        ),
+    ] = None,
+    batch_size: Annotated[int, typer.Option(min=1, help="With --requests: so many at the same time.")] = 8,
     chat: Annotated[
         bool, typer.Option("--chat", help="The prompt is a user's message, in the model's chat form.")
     ] = False,
@@ -48,8 +58,15 @@ def generate_command(
     """Let a model write a text that matches, streamed to standard output; what the pattern forced is shown dim.
 
     `fsmc generate --schema schema.json --model smollm2 --chat -p 'Describe a cat.'`,
+    `fsmc generate --requests prompts.jsonl --model smollm2 --chat > answers.jsonl`,
     `fsmc generate '(yes|no), because [a-z ,]{10,80}!' --model smollm2 --chat -p 'Is the sea salty?' --stats`
     """
+    if requests is not None:
+        if pattern is not None or prompt is not None or prompt_file is not None or language != Language():
+            raise UsageError("with --requests each line has its own prompt and constraint: leave out the others")
+        lines = read_bytes(None, None if str(requests) == "-" else requests).decode("utf-8").split("\n")
+        defaults = Defaults(chat, jump, max_tokens, temperature, top_p, seed)
+        return _answer(lines, model, threads, defaults, batch_size)
     source = language.source(pattern, whitespace="json")
     text = read_bytes(prompt, prompt_file).decode("utf-8")
     with stages() as progress:
@@ -81,18 +98,36 @@ def generate_command(
         sys.stderr.write(figures(result))
 
 
+def _answer(lines: list[str], model: str, threads: int | None, defaults: Defaults, batch_size: int) -> None:
+    from fsmc.compiler.pipeline import GrammarCompiler
+    from fsmc.runtime.manager import GrammarManager
+
+    with stages() as progress:
+        progress.start("reading the model's tokenizer")
+        vocabulary = model_vocabulary(model)
+        progress.start("loading the model")
+        loaded = _load(model, threads)
+    with GrammarManager(GrammarCompiler(vocabulary, whitespace="json")) as manager:
+        generate_many(lines, loaded, manager, defaults, batch_size)
+
+
 def model_vocabulary(model: str) -> Vocabulary:
     """The vocabulary of a model, whose weights are not read. Raises MissingError."""
+    return model_tokenizer(model)[1]
+
+
+def model_tokenizer(model: str) -> tuple[Any, Vocabulary]:
+    """The tokenizer and the vocabulary of a model, whose weights are not read. Raises MissingError."""
     from fsmc.compiler.errors import FsmcError
     from fsmc.runtime.model_files import find_model
 
     try:
         find_model(model)  # of a wrong name: before torch is imported
         try:
-            from fsmc.runtime.models import load_vocabulary
+            from fsmc.runtime.models import load_tokenizer
         except ImportError as error:
             raise MissingError(f"a model needs torch and transformers ({error}): pip install 'fsmc[hf]'") from error
-        return load_vocabulary(model)
+        return load_tokenizer(model)
     except FsmcError as error:
         raise MissingError(str(error)) from error
 

@@ -80,8 +80,10 @@ class CompiledGrammar:
         index: TokenIndex | None = None,
         on_index: Callable[[CompiledGrammar], None] | None = None,
         recipe: SchemaRecipe | TagRecipe | GrammarRecipe | None = None,
+        before_masks: Callable[[], None] | None = None,
     ) -> None:
         self.machine, self.vocab = machine, vocab
+        self._before_masks = before_masks
         self.kind, self.stats = kind, stats
         self._source, self._recipe = source, recipe
         self.dfa = machine.to_dfa() if isinstance(machine, RSM) and machine.is_regular else None
@@ -124,6 +126,8 @@ class CompiledGrammar:
         if self._index is not None:
             return self._index
         if self._lazy is None:
+            if self._before_masks is not None:
+                self._before_masks()
             self._lazy = LazyMasks(self.machine, self.trie)
         return self._lazy
 
@@ -310,6 +314,12 @@ def read_parts(path: str | os.PathLike[str]) -> tuple[RSM | LazyRSM, TokenIndex 
     arrays, metadata = load_arrays(path, kind=FILE_KIND)
     machine, index, _, recipe = _unpack(arrays, metadata, os.fspath(path))
     return machine, index, metadata if recipe is None else {**metadata, "source": recipe.text}
+
+
+def read_recipe(path: str | os.PathLike[str]) -> SchemaRecipe | TagRecipe | GrammarRecipe | None:
+    """What the machine of an index file is made from as it is walked; None for others. Raises as `read_parts`."""
+    arrays, metadata = load_arrays(path, kind=FILE_KIND)
+    return _unpack(arrays, metadata, os.fspath(path))[3]
 
 
 def _unpack(

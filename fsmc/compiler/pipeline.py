@@ -6,6 +6,7 @@ pattern ──parse_regex──► Expr ──thompson──► NFA ──determ
 from __future__ import annotations
 
 import copy
+import functools
 import hashlib
 import json
 import logging
@@ -212,7 +213,15 @@ class GrammarCompiler:
         _timed(seconds, "schema", lambda: recipe.document)
         machine = _timed(seconds, "machine", recipe.build, **self._growing).handed_over()
         stats = CompileStats(0, 0, machine.n_states, 0, seconds)
-        return CompiledGrammar(machine, self.vocab, kind="json_schema", source="", stats=stats, recipe=recipe)
+        return CompiledGrammar(
+            machine,
+            self.vocab,
+            kind="json_schema",
+            source="",
+            stats=stats,
+            recipe=recipe,
+            before_masks=self._share_masks,
+        )
 
     def compile_grammar(
         self, text: str, syntax: Literal["ebnf", "lark"] | None = None, *, start: str | None = None
@@ -314,6 +323,14 @@ class GrammarCompiler:
 
         warm_up_schemas()
         return TextOptions(**self._layout)
+
+    @cached_property
+    def _share_masks(self) -> Callable[[], None]:
+        """What has the masks that all schemas share ready, see shared_masks.py."""
+        from fsmc.compiler.shared_masks import share_masks
+
+        folder = None if self.cache is None else self.cache.masks_folder
+        return functools.partial(share_masks, self.vocab, self._text_options, folder)
 
     def _key(self, *parts: str | int) -> str:
         """Everything that the result depends on: also Unicode's version, and Python's (its ``\\B`` changed once)."""

@@ -164,6 +164,7 @@ class Engine:
         self._admit()
         for row in self._running:
             self._guarded(row, row.prepare)
+            self._guarded(row, self._share_prefix, row)
         self._retire()
         rows = list(self._running)
         if not rows:
@@ -243,13 +244,17 @@ class Engine:
             jumps = Jumps(matcher, grammar.vocab, retokenizer, stops)
         row.open(encode_prompt(self.tokenizer, row.request.prompt), self.model.max_length, matcher, jumps, stops)
 
+    def _share_prefix(self, row: Row) -> None:
+        """Copy what others have read of the same text: of the prompt at first, after a jump perhaps of more."""
+        if row.finish_reason is None:
+            row.shared_tokens += self.prefixes.extend(row.past, row.sequence)
+
     def _parts(self, rows: Sequence[Row]) -> list[Part]:
         """What each row brings to the pass: at least one token, and no more together than the pass may have."""
         parts: list[Part] = []
         room = self.max_tokens_per_pass - len(rows)
         n_logits = 0
         for row in rows:
-            row.shared_tokens += self.prefixes.extend(row.past, row.sequence)
             part = row.part(1 + max(room, 0))
             room -= len(part.ids) - 1
             row.first_logit, row.n_logits = n_logits, part.n_logits

@@ -15,6 +15,9 @@ from fsmc.runtime.request import FinishReason, Response, Ticket
 from fsmc.runtime.sampling import History, Sampled, TokenLogprobs
 from fsmc.runtime.text_stream import TextStream
 
+FIRST_DRAFT, LONGEST_DRAFT = 8, 64
+"""Tokens of forced text that exact jumps put before the model in one pass."""
+
 
 class Row:
     """A request from its submission to its response.
@@ -36,6 +39,7 @@ class Row:
         self.max_new_tokens = self.request.max_new_tokens
         self.is_prefilled = False
         self.draft: list[int] = []
+        self.draft_length = FIRST_DRAFT
         self.finish_reason: FinishReason | None = None
         self.error: Exception | None = None
         self.logprobs: list[tuple[int, TokenLogprobs]] = []
@@ -86,7 +90,8 @@ class Row:
         if self.finish_reason is None and self.n_output >= self.max_new_tokens:
             self.finish_reason = "stop" if self.request.never_cut_off and self.matcher.is_completed() else "length"
         if self.finish_reason is None and self.jumps is not None and self.request.jump == "exact":
-            self.draft = self.jumps.draft(self.max_new_tokens - self.n_output - 1)
+            self.draft = self.jumps.draft(min(self.max_new_tokens - self.n_output - 1, self.draft_length))
+            self.draft_length = max(self.draft_length, 1)
         self.jump_seconds += time.perf_counter() - began
 
     def _jump(self, jumps: Jumps) -> None:
@@ -159,7 +164,14 @@ class Row:
         return as_drafted and self.finish_reason is None
 
     def settle(self) -> None:
-        """Forget what the pass computed beyond the tokens that hold, and always the last: it has yet to be read."""
+        """Forget what the pass computed beyond the tokens that hold, and always the last: it has yet to be read.
+
+        A draft that held is followed by a longer one, one that did not by one as long as its good part: a model that spells
+        forced text in its own way is not asked about the tokenizer's spelling over and over.
+        """
+        if self.draft and self.finish_reason is None:
+            n_good = len(self.sequence) - 1 - (self.past.length - len(self.draft))
+            self.draft_length = n_good if n_good < len(self.draft) else min(2 * self.draft_length, LONGEST_DRAFT)
         self.past.length = min(self.past.length, max(len(self.sequence) - 1, 0))
 
     def fail(self, error: Exception) -> None:

@@ -15,7 +15,9 @@ class Job:
 
     def __init__(self, function: Callable[[], None], thread: threading.Thread) -> None:
         self._function, self._thread = function, thread
-        self._done = threading.Event()
+        # Not an Event: whoever dies inside one may leave its lock taken. A bare lock is released in one step.
+        self._done = threading.Lock()
+        self._done.acquire()
         self._succeeded = False
 
     def run(self) -> None:
@@ -26,11 +28,11 @@ class Job:
         except BaseException:  # who waits calls the function again, and meets the error where it can be dealt with
             pass
         finally:
-            self._done.set()
+            self._done.release()
 
     def wait(self) -> None:
         """Return when the function has been called. If that failed, or the thread died before, it is called here."""
-        while not self._done.wait(_LOOK_AFTER_SECONDS) and self._thread.is_alive():
+        while not self._done.acquire(timeout=_LOOK_AFTER_SECONDS) and self._thread.is_alive():
             pass
         if not self._succeeded:
             self._function()

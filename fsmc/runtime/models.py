@@ -67,17 +67,23 @@ def load_vocabulary(source: str | os.PathLike[str], *, gguf_file: str | None = N
 
     Of a GGUF file that was never loaded the model is converted and kept as `load_model` does, once.
     """
+    return load_tokenizer(source, gguf_file=gguf_file)[1]
+
+
+def load_tokenizer(source: str | os.PathLike[str], *, gguf_file: str | None = None) -> tuple[Any, Vocabulary]:
+    """The tokenizer too, see `load_vocabulary`."""
     path = find_model(source, gguf_file)
     if path.suffix == ".gguf":
         kept = kept_folder(path)
         if not kept.is_dir():
-            return load_model(path).vocab
+            loaded = load_model(path)
+            return loaded.tokenizer, loaded.vocab
         path = kept
     local = path.exists()
     with _without_progress_bars(), _as_no_model(path):
         tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=local)
         config = AutoConfig.from_pretrained(path, local_files_only=local)
-    return _vocabulary(tokenizer, config)
+    return tokenizer, _vocabulary(tokenizer, config)
 
 
 def choose_threads(model: Any) -> int:

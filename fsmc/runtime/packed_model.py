@@ -63,6 +63,7 @@ class KeyValueRow:
         """The keys and values of some tokens, by layer: [2, heads, end - begin, numbers]."""
         return [held[:, :, begin:end].clone() for held in self._layers]
 
+    @torch.inference_mode()  # as the tensors that a pass has made may only be changed there
     def extend(self, layers: Sequence[torch.Tensor]) -> None:
         """Append what `copy` gave."""
         for layer, part in enumerate(layers):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -69,3 +70,59 @@ def test_compile_for_the_model_of_a_package(fsmc_command, toy_folder, tmp_path, 
     assert fsmc_command("compile", "(yes|no)!", "-t", "smollm2", "-o", path).code == 0
     assert fsmc_command("generate", path, "--model", "smollm2", "-p", "x").code == 0
     assert fsmc_command("compile", "a", "-t", "smollm2", "-o", path, "--eos", "3").code == 2
+
+
+def test_many_requests(fsmc_command, toy_folder, tmp_path) -> None:
+    """Each line has its answer or its own error, and the exit status says that there were errors."""
+    schema = {
+        "type": "object",
+        "properties": {"ok": {"type": "boolean"}},
+        "required": ["ok"],
+        "additionalProperties": False,
+    }
+    lines: list[Any] = [
+        {"id": "a", "prompt": "x", "schema": schema},
+        {"prompt": "x", "regex": "(yes|no)!", "temperature": 1.0, "seed": 3, "jump": "exact"},
+        {"messages": [{"role": "user", "content": "x"}], "choice": ["red", "blue"]},
+        {"prompt": "x", "max_tokens": 3},
+        {"id": 5, "prompt": "x", "schema": {"type": "no such type"}},
+        {"prompt": "x", "regex": "a(", "max_tokens": 3},
+        {"prompt": "x", "regex": "a", "choice": ["a"]},
+        {"prompt": "x", "shema": {}},
+        {"prompt": "x", "temperature": "hot"},
+        {"regex": "a"},
+        [1],
+        {
+            "prompt": "x",
+            "constraint": {"structured_outputs": {"regex": "[ab]{3}"}},
+            "never_cut_off": True,
+            "max_tokens": 3,
+        },
+    ]
+    path = tmp_path / "requests.jsonl"
+    path.write_text("\n".join(map(json.dumps, lines)) + "\n\nno json\n")
+    outcome = fsmc_command("generate", "--requests", path, "--model", toy_folder)
+    assert outcome.code == 1 and "8 of the requests failed" in outcome.err
+    answers = {record["line"]: record for record in map(json.loads, outcome.out.splitlines())}
+    assert sorted(answers) == [*range(1, 13), 14]
+    assert json.loads(answers[1]["text"])["ok"] in (True, False) and answers[1]["id"] == "a"
+    assert answers[2]["text"] in ("yes!", "no!") and answers[3]["text"] in ("red", "blue")
+    assert answers[4]["tokens"] == 3 and answers[4]["finish_reason"] == "length"
+    assert len(answers[12]["text"]) == 3 and answers[12]["finish_reason"] == "stop"
+    whys = {
+        5: "no such type",
+        6: "no closing",
+        7: "two constraints",
+        8: "'shema'",
+        9: "temperature",
+        10: "prompt",
+        11: "object",
+        14: "",
+    }
+    assert all(why in answers[line]["error"] for line, why in whys.items())
+    assert answers[5]["id"] == 5 and answers[5]["finish_reason"] == "error"
+    path.write_text(json.dumps(lines[0]))
+    outcome = fsmc_command("generate", "--requests", path, "--model", toy_folder, "--batch-size", "1")
+    assert outcome.code == 0 and json.loads(outcome.out)["line"] == 1
+    outcome = fsmc_command("generate", "abc", "--requests", path, "--model", toy_folder)
+    assert outcome.code == 2 and "--requests" in outcome.err

@@ -145,7 +145,9 @@ def test_bad_schemas(fsmc_command, tokenizer_file, tmp_path, schema: bytes, code
 
 def test_limits(fsmc_command, schema_file, tokenizer_file, tmp_path) -> None:
     command = ("compile", "--schema", schema_file, "-t", tokenizer_file, "-o", tmp_path / "x.fsmc")
-    outcome = fsmc_command(*command, "--max-states", "3")
+    (tmp_path / "counted.json").write_text('{"type": "string", "pattern": "^[a-z]{5}$", "minLength": 3}')
+    counted = ("compile", "--schema", tmp_path / "counted.json", *command[3:])
+    outcome = fsmc_command(*counted, "--max-states", "3")
     assert outcome.code == 4 and "max_states=3" in outcome.err
     assert fsmc_command(*command, "--max-states", "100000", "--max-seconds", "100").code == 0
 

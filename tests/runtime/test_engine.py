@@ -90,6 +90,27 @@ def test_packed_rows_give_the_logits_of_each_row_alone(toy: Any) -> None:
         assert torch.allclose(packed.forward(parts), torch.cat(expected), atol=2e-3)
 
 
+def test_a_row_that_was_read_takes_more_from_another(toy: Any) -> None:
+    """Outside a pass, too: torch would refuse to change there what a pass has made."""
+    packed = PackedModel(toy.model)
+    ids = list(range(20, 50))
+    whole, row = KeyValueRow(), KeyValueRow()
+    expected = packed.forward([Part(whole, ids, 1)])
+    packed.forward([Part(row, ids[:7], 1)])
+    row.extend(whole.copy(7, 29))
+    assert torch.allclose(packed.forward([Part(row, ids[29:], 1)]), expected, atol=1e-3)
+
+
+def test_requests_that_follow_each_other_share_what_jumps_bring(toy: Any, compiler: Any) -> None:
+    """The second is one pass behind the first, whose whole text it finds in the cache at its last jump."""
+    pattern = "x{3}(a|b)" + "the name of the character is long(c|d)[ef]" * 2
+    engine = engine_of(toy)
+    prompt = toy.tokenizer.encode(PROMPT * 12)
+    responses = engine.run([Request(prompt, compiler.compile_regex(pattern), jump="canonical") for _ in range(3)])
+    assert len({response.text for response in responses}) == 1 and responses[0].error is None
+    assert re.fullmatch(pattern, responses[0].text)
+
+
 def test_a_model_of_the_engine_still_works_outside(toy: Any) -> None:
     plain = toy_model(n_layers=2, hidden_size=64)
     PackedModel(toy.model)
@@ -146,7 +167,8 @@ def test_a_mixed_batch_writes_what_each_request_writes_alone(toy: Any, grammars:
         assert (response.text, response.token_ids, response.finish_reason) == (
             alone.text, alone.token_ids, alone.finish_reason,
         ), (pattern, jump)  # fmt: skip
-        assert response.sampled_tokens == alone.sampled_tokens and response.jumped_tokens == alone.jumped_tokens
+        if jump != "exact":  # whose drafts grow and shrink here
+            assert response.sampled_tokens == alone.sampled_tokens and response.jumped_tokens == alone.jumped_tokens
         assert response.retokenized_tokens == alone.retokenized_tokens and response.error is None
 
 

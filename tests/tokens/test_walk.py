@@ -142,7 +142,7 @@ def test_kernels_do_what_their_python_does(monkeypatch):
     state, stack, _, _ = advance(machine, stacks, machine.start, EMPTY_STACK, array(b"[[1+1"))
     looked, new = allowed_ids(machine, stacks, trie, state, stack), new_scratch
     for module, names in ((stacks_module, ["push_node"]), (walk, ["after", "push_node", "_step", "_advance"]),
-                          (mask_walk, ["after", "_add_range", "_walk", "_list_ids"])):  # fmt: skip
+                          (mask_walk, ["after", "_add_range", "packed_groups", "_walk", "_list_ids"])):  # fmt: skip
         for name in names:
             monkeypatch.setattr(module, name, getattr(module, name).py_func)
 
@@ -154,12 +154,11 @@ def test_kernels_do_what_their_python_does(monkeypatch):
 
     def mask_at(_machine, _stacks, _trie, _source, _scratch, registers):
         own = (*machine.tables[:6], plain.nodes)
-        of_trie = (trie.byte, trie.depth, trie.end, trie.token_start, trie.groups, trie.level, trie.rounds)
         scratch, before = scratches[-1], registers.tolist()
         scratch.path[0, :2] = before[mask_walk.STATE], before[mask_walk.STACK]
         n_nodes = plain.nodes[before[mask_walk.STACK], 2]
         status, _, _, lowest, n_ranges, *_ = mask_walk._walk(
-            *own, *of_trie, trie.tops, scratch.ranges, scratch.path, before[mask_walk.STACK], 0, -1, n_nodes, 0
+            *own, trie.packed, trie.tops, scratch.ranges, scratch.path, before[mask_walk.STACK], 0, -1, n_nodes, 0
         )
         registers[[mask_walk.N_RANGES, mask_walk.LOOKED]] = n_ranges, n_nodes - lowest
         return status

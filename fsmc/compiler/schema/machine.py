@@ -115,6 +115,11 @@ def _any_value(options: TextOptions) -> SchemaMachine:
     return m
 
 
+def any_value(options: TextOptions) -> LazyRSM:
+    """What every machine with this layout begins with; not to be walked, but forked."""
+    return _any_value(options).rsm if options.indent is None else resident(0).rsm
+
+
 class SchemaMachine:
     """Builds the machine of one schema; implements the builder protocol of `LazyRSM`.
 
@@ -501,6 +506,12 @@ class SchemaMachine:
             code = self.rsm.call(self.key_start(o.shape.keys, allowed, o.seen), self._frame(AfterKey(o), ()))
         o.key_code = code
         return code
+
+    def end_numbers_at(self, more: bytes) -> None:
+        """Let numbers be followed by these bytes too."""
+        self._scalars.end_numbers_at(more)
+        self._parts.clear()
+        self._starts.clear()
 
     def key_start(self, keys: KeySpace, allowed: int, seen: frozenset[str] = frozenset()) -> int:
         """The state after the opening quote of a key of one of the ``allowed`` classes."""

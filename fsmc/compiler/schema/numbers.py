@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Context, Decimal
 from fractions import Fraction
+from typing import TypeAlias
 
 from fsmc.compiler.schema.atoms import AtLeast, Integer, MultipleOf, NumEnum
 from fsmc.compiler.schema.bits import as_mask, told_apart
@@ -31,6 +32,11 @@ from fsmc.compiler.schema.outcome_dfa import OutcomeDFA
 from fsmc.compiler.schema.word_machine import word_machine
 
 MAX_DIGITS = 10_000
+MAX_KEPT = 1_000
+"""Machines that are kept for other schemas."""
+
+Conditions: TypeAlias = "frozenset[tuple[Integer | AtLeast | MultipleOf, bool]]"
+
 MAX_LISTED = 2_000
 """Up to so many multiples are judged one by one rather than by the product of all conditions' machines."""
 
@@ -144,6 +150,39 @@ def number_component(must: int, watches: Sequence[int], table: Formulas) -> Outc
     """
     if must == TRUE and not watches:
         return OutcomeDFA.of(any_number())
+    asked = None if watches else conditions(must, table)
+    known = None if asked is None else _components.get(asked)
+    if known is None:
+        known = _number_component(must, watches, table)
+        if asked is not None:
+            if len(_components) >= MAX_KEPT:
+                _components.clear()
+            _components[asked] = known
+    return known
+
+
+_components: dict[Conditions, OutcomeDFA] = {}
+
+
+def conditions(formula: int, table: Formulas) -> Conditions | None:
+    """Bounds and multiples that have to hold, with their signs, if a formula asks for nothing else.
+
+    >>> table = Formulas()
+    >>> positive = table.atom(AtLeast(Decimal(0), exclusive=True))
+    >>> conditions(table.conj([table.atom(Integer()), positive]), table) == {(Integer(), True), (AtLeast(Decimal(0), True), True)}
+    True
+    """
+    found = set()
+    for part in table.conjuncts(formula):
+        literal = table.literal(part)
+        payload = table.payload(literal[0]) if literal else None
+        if not literal or not isinstance(payload, (Integer, AtLeast, MultipleOf)):
+            return None
+        found.add((payload, literal[1]))
+    return frozenset(found)
+
+
+def _number_component(must: int, watches: Sequence[int], table: Formulas) -> OutcomeDFA:
     integer = table.atom(Integer())
     whole = integer in table.conjuncts(must)
     listed = _listed_values(must, table)

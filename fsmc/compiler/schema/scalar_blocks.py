@@ -16,17 +16,17 @@ import numpy.typing as npt
 
 from fsmc.compiler.automata.byte_groups import loop_groups
 from fsmc.compiler.automata.lazy_rsm import LazyRSM
-from fsmc.compiler.automata.recursion import Alike
+from fsmc.compiler.automata.recursion import Alike, Counted
 from fsmc.compiler.automata.tables import FOREVER
-from fsmc.compiler.schema.atoms import FALSE_LITERAL, NULL, NUMBER, STRING, TRUE_LITERAL, Format, Integer
+from fsmc.compiler.schema.atoms import FALSE_LITERAL, NULL, NUMBER, STRING, TRUE_LITERAL, Format, Integer, StrEnum
 from fsmc.compiler.schema.counted import CountedString
 from fsmc.compiler.schema.formula import TRUE, Formulas
 from fsmc.compiler.schema.json_text import escape_json, json_spelling
-from fsmc.compiler.schema.key_rows import MAX_NODES, KeyRows
+from fsmc.compiler.schema.key_rows import MAX_NODES, KeyRows, NameTrie
 from fsmc.compiler.schema.key_space import UNDECLARED, KeySpace
 from fsmc.compiler.schema.key_trie import KeyNode, KeyTrie, any_key
 from fsmc.compiler.schema.left_out import SharedComponent, by_first_byte, split_left_out
-from fsmc.compiler.schema.numbers import number_component
+from fsmc.compiler.schema.numbers import conditions, number_component
 from fsmc.compiler.schema.outcome_dfa import OutcomeDFA
 from fsmc.compiler.schema.outcomes import Outcomes
 from fsmc.compiler.schema.strings import listed_strings, split_length, string_component
@@ -52,6 +52,9 @@ ENTRIES_AT_ONCE = 1 << 14
 
 MIN_ROOM = 12
 """Nearer to the bound than so many bytes, a counted string's mask is walked on its own: it is small."""
+
+_ANY_STRING = (STRING, None)
+"""The name of the block of all strings."""
 
 _LITERALS = {NULL: b"null", TRUE_LITERAL: b"true", FALSE_LITERAL: b"false"}
 _NUMBER_ENDS = WHITE_SPACE + b",]}"
@@ -108,17 +111,15 @@ class ScalarBlocks:
         return known
 
     def _common_name(self, type_: str, must: int, watches: tuple[int, ...]) -> tuple[str, Hashable] | None:
-        """A name for what occurs in many schemas: any string or number, any integer, a format. See `Block`."""
+        """A name for what occurs in many schemas: any string, a format, a range of numbers. See `Block`."""
+        if watches:
+            return None
+        if type_ == NUMBER:
+            asked = conditions(must, self.table)
+            return None if asked is None else (type_, (asked, self._number_ends))
         literal = self.table.literal(must)
         payload = self.table.payload(literal[0]) if literal and literal[1] else None
-        common = must == TRUE or isinstance(payload, (Integer, Format))
-        if not common or watches:
-            return None
-        return (
-            (type_, payload)
-            if type_ != NUMBER or self._number_ends == _NUMBER_ENDS
-            else (type_, (payload, self._number_ends))
-        )
+        return (type_, payload) if must == TRUE or isinstance(payload, Format) else None
 
     def key(self, keys: KeySpace, allowed: int, seen: frozenset[str]) -> int:
         """The state after a key's opening quote; exits with the class of the key. See `KeyTrie.root`."""
@@ -227,6 +228,10 @@ class ScalarBlocks:
 
     def _string(self, must: int, watches: tuple[int, ...], name: Hashable) -> int:
         """The state after the opening quote of a string."""
+        if not watches:
+            words = self._words(must)
+            if words is not None:
+                return words
         without = self._string_without(must, watches)
         if without is not None:
             return without
@@ -245,6 +250,19 @@ class ScalarBlocks:
         counted = CountedString(content, low, high)
         name = self._common_name(STRING, rest, watches)
         return CountedBlocks(self.rsm, counted, self._exits(counted.dfa), name).start
+
+    def _words(self, must: int) -> int | None:
+        """As `_string`, where all that is asked is one of some texts, which are read as declared keys are."""
+        literal = self.table.literal(must)
+        payload = self.table.payload(literal[0]) if literal and literal[1] else None
+        if not isinstance(payload, StrEnum):
+            return None
+        texts = sorted(map(json_spelling, payload.values))
+        if not texts or sum(map(len, texts)) > MAX_NODES:
+            return None
+        exits = np.full(len(texts), self.rsm.exit(self.outcomes.number(())), np.int32)
+        rows = KeyRows(self.rsm, NameTrie.of(texts), exits, None, 0, np.zeros(1, np.int32))
+        return rows.roots(np.ones((1, len(texts)), np.bool_))[0]
 
     def _string_without(self, must: int, watches: tuple[int, ...]) -> int | None:
         """As `_string`, where strings are left out of those of a component that others share."""
@@ -326,6 +344,10 @@ class CountedBlock(Alike):
         """See `Alike`."""
         return self.string.like(self.first, state)
 
+    def counted(self, state: int) -> Counted | None:
+        """See `Alike`."""
+        return self.string.bounds(self.first, state)
+
 
 class CountedBlocks:
     """The states of a `CountedString` in a machine: blocks of counts, made as texts get there.
@@ -363,21 +385,37 @@ class CountedBlocks:
     def like(self, first: int, state: int) -> tuple[int, int]:
         """The state without the count, and how many bytes surely do not bring the text too near to the bound: each is a
         character at most, and what remains must leave room for the shortest rest that any state has."""
-        counted, dfa = self.counted, self.counted.dfa
-        count, q = divmod(state - self._offset(first), dfa.n_states)
+        counted = self.counted
+        count, q = divmod(state - self._offset(first), counted.dfa.n_states)
         count += first
         room = FOREVER if counted.maximum is None else counted.maximum - count - counted.longest_short_rest
         if not counted.may_end(count) or room < MIN_ROOM:
             return 0, 0
+        return self._without_count() + q, room
+
+    def bounds(self, first: int, state: int) -> Counted | None:
+        """How many characters have to come, and may, if any will do."""
+        if self._name != _ANY_STRING:
+            return None
+        counted = self.counted
+        count, q = divmod(state - self._offset(first), counted.dfa.n_states)
+        count += first
+        high = FOREVER if counted.maximum is None else counted.maximum - count
+        offset = self._without_count()
+        return Counted(offset + q, counted.minimum - count, high, self._name, offset, counted.whole)
+
+    def _without_count(self) -> int:
+        """What to add to a state of the uncounted machine where there is no count."""
         with self.rsm.lock:
             if self._uncounted is None:
+                dfa = self.counted.dfa
                 delta = np.concatenate((dfa.delta, dfa.delta[:, dfa.byte_class[ord('"')], None]), axis=1)
                 quote, ends = self._byte_class[ord('"')], dfa.outcome >= 0
                 delta[ends, quote] = self._exits[dfa.outcome[ends]]
                 self._uncounted = self.rsm.add_block(
                     self._byte_class, delta, np.full(len(delta), -1, np.int32), self._name
                 )
-        return self._uncounted + q, room
+        return self._uncounted
 
     def build(self, first: int, state: int) -> None:
         """Make the rows for the counts from ``first`` on; only that of ``state`` where there would be many for one count."""

@@ -13,15 +13,14 @@ from functools import lru_cache
 
 from fsmc.compiler.automata.algebra import all_text
 from fsmc.compiler.errors import UnsupportedSchemaError
-from fsmc.compiler.schema.atoms import Format, Length
+from fsmc.compiler.schema.atoms import Format, Length, Pattern
 from fsmc.compiler.schema.bits import told_apart
 from fsmc.compiler.schema.conditions import merge_enumerations
-from fsmc.compiler.schema.formats import format_dfa
 from fsmc.compiler.schema.formula import ATOM, TRUE, Formulas
 from fsmc.compiler.schema.joint import joint_component
 from fsmc.compiler.schema.outcome_dfa import OutcomeDFA
 from fsmc.compiler.schema.string_doubts import without_doubt
-from fsmc.compiler.schema.string_machines import string_sorters, strings_that
+from fsmc.compiler.schema.string_machines import atom_dfa, string_sorters, strings_that
 from fsmc.compiler.schema.word_machine import word_machine
 
 
@@ -69,8 +68,8 @@ def string_component(must: int, watches: Sequence[int], table: Formulas) -> Outc
     """
     if must == TRUE and not watches:
         return any_string()
-    if not watches and table.kind(must) == ATOM and isinstance(payload := table.payload(must), Format):
-        return OutcomeDFA.of(format_dfa(payload.name))  # text already: nothing to multiply it with
+    if not watches and table.kind(must) == ATOM and isinstance(payload := table.payload(must), (Format, Pattern)):
+        return OutcomeDFA.of(atom_dfa(payload, table.clock))  # text already: nothing to multiply it with
     component = listed_strings(must, watches, table, str.encode)
     if component is None:
         certain = without_doubt(must, watches, table)

@@ -265,7 +265,7 @@ class TagMachine(SchemaMachine):
         both = sorted(follows & set(_NUMBER_BYTES))
         if both:
             self._doubt(states, f"a number may be followed by {chr(both[0])!r}, which could be part of it")
-        self._scalars.end_numbers_at(bytes(follows))
+        self.end_numbers_at(bytes(follows))
 
     def _doubt(self, states: frozenset[State], what: str) -> None:
         numbers = sorted(number for state in states for number, _ in self._calls.get(state, ()))

@@ -22,7 +22,7 @@ from fsmc.compiler.automata.dfa import Array
 from fsmc.compiler.automata.recursion import RecursiveMachine
 from fsmc.compiler.automata.tables import CALL, EXIT, UNKNOWN, read_only
 from fsmc.compiler.tokens.stacks import ReturnStacks, after
-from fsmc.compiler.tokens.trie import TokenTrie
+from fsmc.compiler.tokens.trie import DEPTH, END, START, TokenTrie, packed_groups
 from fsmc.compiler.tokens.walk import DONE, FULL, MISSING
 from fsmc.jit import addresses_of, bytes_at, copy_bytes, int_rows_at, ints_at, kernel, long_rows_at, longs_at
 
@@ -201,8 +201,7 @@ def _add_range(ranges: Array, n_ranges: int, low: int, high: int) -> int:
 
 @kernel
 def _walk(
-    edges: Array, states: Array, class_maps: Array, actions: Array, returns: Array, loops: Array, nodes: Array,
-    byte: Array, depth: Array, end: Array, token_start: Array, groups: Array, level: Array, rounds: Array,
+    edges: Array, states: Array, class_maps: Array, actions: Array, returns: Array, loops: Array, nodes: Array, trie: Array,
     exits: Array, ranges: Array, path: Array, stack: int, job: int, node: int, lowest: int, n_ranges: int,
 ) -> tuple[int, int, int, int, int, int, int]:  # fmt: skip
     """Go on at ``node`` of what lies beyond ``exits[job]``, or begin it if that is -1. A kind of -1 is a first byte, not an exit.
@@ -224,7 +223,7 @@ def _walk(
                 job += 1
                 continue
             node = top_node
-        stop = np.int64(end[top_node])
+        stop = np.int64(trie[top_node, END])
         if kind >= 0:
             if node < 0:
                 lowest = min(lowest, np.int64(nodes[stack, 2]) - 1)
@@ -234,24 +233,24 @@ def _walk(
                 if target == UNKNOWN:
                     return MISSING, job, node, lowest, n_ranges, np.int64(nodes[stack, 1]), np.int64(exits[job, 2])
                 node = top_node
-                d = np.int64(depth[top_node])
+                d = np.int64(trie[top_node, DEPTH])
                 if target == 0:
                     node = stop
                 elif kind == EXIT:
                     path[d, 0], path[d, 1] = target, nodes[stack, 0]
-                    low, high = token_start[node], token_start[node + 1]
+                    low, high = trie[node, START], trie[node, START + 1]
                     n_ranges = _add_range(ranges, n_ranges, low, high)
                     node += 1
                 else:
                     path[d - 1, 0], path[d - 1, 1] = target, nodes[stack, 0]
         while node < stop:
-            d = np.int64(depth[node])
+            d = np.int64(trie[node, DEPTH])
             q, top = path[d - 1, 0], path[d - 1, 1]
             left = lowest
             while True:
                 if states[q, 0] == UNKNOWN:
                     return MISSING, job, node, lowest, n_ranges, -1, np.int64(q)
-                code = edges[states[q, 0] + class_maps[states[q, 1] + byte[node]]]
+                code = edges[states[q, 0] + class_maps[states[q, 1] + (trie[node, 0] & 255)]]
                 if code >= 0:
                     q = code
                     break
@@ -275,12 +274,12 @@ def _walk(
                 if q == 0 or action == EXIT:
                     break
             lowest = left
-            below = np.int64(end[node])
+            below = np.int64(trie[node, END])
             if q == 0:
                 node = below
                 continue
-            stays = groups[node] & ~loops[q] == 0 and rounds[level[node]] <= states[q, 3]
-            low, high = token_start[node], token_start[below if stays else node + 1]
+            stays = packed_groups(trie, node) & ~loops[q] == 0 and trie[node, 0] >> 8 <= states[q, 3]
+            low, high = trie[node, START], trie[node, START + 2 if stays else START + 1]
             n_ranges = _add_range(ranges, n_ranges, low, high)
             if stays:
                 node = below
@@ -294,18 +293,17 @@ def _walk(
 
 @kernel
 def _walk_block(
-    edges: Array, states: Array, class_maps: Array, actions: Array, loops: Array,
-    byte: Array, depth: Array, end: Array, token_start: Array, groups: Array, level: Array, rounds: Array,
+    edges: Array, states: Array, class_maps: Array, actions: Array, loops: Array, trie: Array,
     ranges: Array, path: Array, exits: Array,
 ) -> tuple[int, int, int]:  # fmt: skip
     """The walk inside a block: why it stopped, the numbers of ranges and exits."""
     n_ranges = n_exits = 0
     node = 0
-    while node < len(byte):
-        d = np.int64(depth[node])
+    while node < len(trie):
+        d = np.int64(trie[node, DEPTH])
         q = path[d - 1, 0]
-        q = edges[states[q, 0] + class_maps[states[q, 1] + byte[node]]]
-        below = np.int64(end[node])
+        q = edges[states[q, 0] + class_maps[states[q, 1] + (trie[node, 0] & 255)]]
+        below = np.int64(trie[node, END])
         if q <= 0:
             if q < 0:
                 if n_exits == len(exits):
@@ -314,8 +312,8 @@ def _walk_block(
                 n_exits += 1
             node = below
             continue
-        stays = groups[node] & ~loops[q] == 0 and rounds[level[node]] <= states[q, 3]
-        low, high = token_start[node], token_start[below if stays else node + 1]
+        stays = packed_groups(trie, node) & ~loops[q] == 0 and trie[node, 0] >> 8 <= states[q, 3]
+        low, high = trie[node, START], trie[node, START + 2 if stays else START + 1]
         n_ranges = _add_range(ranges, n_ranges, low, high)
         path[d, 0] = q
         node = below if stays else node + 1
@@ -324,8 +322,7 @@ def _walk_block(
 
 @kernel
 def _alike(
-    edges: Array, states: Array, class_maps: Array, actions: Array,
-    byte: Array, depth: Array, end: Array, token_start: Array, level: Array, rounds: Array, token_ids: Array, tops: Array,
+    edges: Array, states: Array, class_maps: Array, actions: Array, trie: Array, token_ids: Array, tops: Array,
     path: Array, words: Array, exits: Array, ids: Array, registers: Array,
 ) -> int:  # fmt: skip
     """Walk a state and the one it is like side by side, as long as they are apart, and see `walk_alike`. Adds to exits and ids."""
@@ -343,26 +340,26 @@ def _alike(
                 job += 1
                 continue
             node = top_node
-        stop = np.int64(end[top_node])
+        stop = np.int64(trie[top_node, END])
         while node < stop:
-            d = np.int64(depth[node])
+            d = np.int64(trie[node, DEPTH])
             q, p = path[d - 1, 0], path[d - 1, 1]
             if states[q, 0] == UNKNOWN:
                 registers[JOB], registers[NODE], registers[N_EXITS], registers[N_IDS] = job, node, n_exits, n_ids
                 registers[NUMBER] = q
                 return MISSING
-            q = edges[states[q, 0] + class_maps[states[q, 1] + byte[node]]]
-            p = edges[states[p, 0] + class_maps[states[p, 1] + byte[node]]]
+            q = edges[states[q, 0] + class_maps[states[q, 1] + (trie[node, 0] & 255)]]
+            p = edges[states[p, 0] + class_maps[states[p, 1] + (trie[node, 0] & 255)]]
             if q > 0 and p <= 0:
                 return FULL
-            if q > 0 and q != p and d + rounds[level[node]] > room:
+            if q > 0 and q != p and d + (trie[node, 0] >> 8) > room:
                 path[d, 0], path[d, 1] = q, p
                 node += 1
                 continue
-            below = np.int64(end[node])
+            below = np.int64(trie[node, END])
             if q <= 0 and q != p:
                 if p != 0:
-                    for rank in range(token_start[node], token_start[below]):
+                    for rank in range(trie[node, START], trie[node, START + 2]):
                         token = token_ids[rank]
                         if words[token >> 5] >> (token & 31) & 1:
                             ids[n_ids] = token
@@ -400,10 +397,9 @@ def _alike_at(machine: Array, trie: Array, record: Array, scratch: Array, regist
             ids[i] = flipped[i]
             words[flipped[i] >> 5] ^= np.int32(1) << np.int32(flipped[i] & 31)
         registers[N_EXITS], registers[N_IDS] = 0, len(flipped)
-    status = _alike(
+    status: int = _alike(
         ints_at(machine, 0), int_rows_at(machine, 1, 4), bytes_at(machine, 2), int_rows_at(machine, 3, 3),
-        bytes_at(trie, 0), ints_at(trie, 1), ints_at(trie, 2), ints_at(trie, 3), bytes_at(trie, 5), ints_at(trie, 6),
-        ints_at(trie, 7), int_rows_at(trie, 10, 3), path, words, exits, ids, registers,
+        int_rows_at(trie, 0, 8), ints_at(trie, 1), int_rows_at(trie, 4, 3), path, words, exits, ids, registers,
     )  # fmt: skip
     source = longs_at(scratch, 5)
     source[0], source[1], source[2], source[3] = scratch[4], registers[N_EXITS], record[0], record[1]
@@ -431,8 +427,7 @@ def _mask_at(machine: Array, stacks: Array, trie: Array, source: Array, scratch:
     status, job, node, lowest, n_ranges, frame, number = _walk(
         ints_at(machine, 0), states, bytes_at(machine, 2), int_rows_at(machine, 3, 3),
         long_rows_at(machine, 4, 2), longs_at(machine, 5), nodes,
-        bytes_at(trie, 0), ints_at(trie, 1), ints_at(trie, 2), ints_at(trie, 3), longs_at(trie, 4), bytes_at(trie, 5),
-        ints_at(trie, 6), int_rows_at(source, 0, 3), ranges, path,
+        int_rows_at(trie, 0, 8), int_rows_at(source, 0, 3), ranges, path,
         stack, registers[JOB], registers[NODE], registers[LOWEST], registers[N_RANGES],
     )  # fmt: skip
     registers[JOB], registers[NODE], registers[LOWEST], registers[N_RANGES] = job, node, lowest, n_ranges
@@ -441,7 +436,7 @@ def _mask_at(machine: Array, stacks: Array, trie: Array, source: Array, scratch:
         return status
     registers[FINAL], registers[LOOKED] = states[registers[STATE], 2], nodes[stack, 2] - lowest
     registers[SIZE] = _record(
-        ranges, n_ranges, ints_at(trie, 7), source, trie, longs_at(scratch, 6), ints_at(scratch, 7), scratch[12]
+        ranges, n_ranges, ints_at(trie, 1), source, trie, longs_at(scratch, 6), ints_at(scratch, 7), scratch[12]
     )
     return DONE
 
@@ -463,9 +458,9 @@ def _record(
     n_words, base, first = source[3], source[2], ints_at(source, 2)
     gaps = False
     if n_words == 0:  # nothing to begin with: no token, or all of them
-        n_words = trie[17]
+        n_words = trie[5]
         gaps = 2 * n_tokens > len(token_ids)
-        base = trie[18] if gaps else trie[16]
+        base = trie[6] if gaps else trie[4]
     n_ids = len(first) + (len(token_ids) - n_tokens if gaps else n_tokens)
     numbers[0], numbers[1], numbers[2], numbers[3] = base, n_words, address + 8 * RECORD, n_ids
     if n_ids <= n_words // 4:
@@ -494,9 +489,7 @@ def _walk_block_at(machine: Array, trie: Array, ranges: Array, path: Array, exit
     """`_walk_block` with addresses of the arrays, and the number of tokens behind that of the ranges."""
     status, n_ranges, n_exits = _walk_block(
         ints_at(machine, 0), int_rows_at(machine, 1, 4), bytes_at(machine, 2), int_rows_at(machine, 3, 3),
-        longs_at(machine, 5),
-        bytes_at(trie, 0), ints_at(trie, 1), ints_at(trie, 2), ints_at(trie, 3), longs_at(trie, 4), bytes_at(trie, 5),
-        ints_at(trie, 6), ranges, path, exits,
+        longs_at(machine, 5), int_rows_at(trie, 0, 8), ranges, path, exits,
     )  # fmt: skip
     return status, n_ranges, _count_tokens(ranges, n_ranges), n_exits
 

@@ -251,7 +251,15 @@ class GrammarCache:
         """Remove everything, also files left behind by a process that was killed; how many entries there were."""
         count = self._attempt(lambda cache: int(cache.clear()), 0)
         self._remove_files(".val")
+        with contextlib.suppress(OSError):
+            for path in self.masks_folder.glob("*.fsmc"):
+                path.unlink()
         return count
+
+    @property
+    def masks_folder(self) -> Path:
+        """Where the masks lie that all schemas share, see shared_masks.py."""
+        return self.directory / "masks"
 
     def close(self) -> None:
         """Let go of the database; the next use opens it again."""

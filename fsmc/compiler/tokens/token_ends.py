@@ -11,7 +11,7 @@ from fsmc.compiler.automata.dfa import Array
 from fsmc.compiler.automata.recursion import RecursiveMachine
 from fsmc.compiler.automata.tables import CALL, EXIT, RECORDED, UNKNOWN
 from fsmc.compiler.tokens.stacks import ReturnStacks, after, push_node
-from fsmc.compiler.tokens.trie import TokenTrie
+from fsmc.compiler.tokens.trie import DEPTH, END, START, TokenTrie, packed_groups
 from fsmc.compiler.tokens.walk import DONE, FULL, MISSING
 from fsmc.jit import bytes_at, int_rows_at, ints_at, kernel, long_rows_at, longs_at
 
@@ -88,21 +88,21 @@ def _place(ends: Array, table: Array, state: int, stack: int, used: int) -> int:
 def _ends(
     edges: Array, states: Array, class_maps: Array, actions: Array, returns: Array, loops: Array,
     nodes: Array, table_of_nodes: Array, count: Array,
-    byte: Array, depth: Array, end: Array, token_start: Array, groups: Array, level: Array, rounds: Array,
+    trie: Array,
     path: Array, ends: Array, table: Array, group: Array, limit: int, node: int, n_ends: int,
 ) -> tuple[int, int, int, int, int]:  # fmt: skip
     """Go on at ``node``: (why it stopped, node to go on from, number of ends, what is missing).
 
     ``path`` int64[height + 1, 3] holds after each depth: state, stack, whether a recorded call returned.
     """
-    while node < len(byte):
-        d = np.int64(depth[node])
+    while node < len(trie):
+        d = np.int64(trie[node, DEPTH])
         q, top, used = path[d - 1, 0], path[d - 1, 1], path[d - 1, 2]
         pushed = np.int64(-1)
         while True:
             if states[q, 0] == UNKNOWN:
                 return MISSING, node, n_ends, -1, np.int64(q)
-            code = edges[states[q, 0] + class_maps[states[q, 1] + byte[node]]]
+            code = edges[states[q, 0] + class_maps[states[q, 1] + (trie[node, 0] & 255)]]
             if code >= 0:
                 q = np.int64(code)
                 break
@@ -124,7 +124,7 @@ def _ends(
                 used = np.int64(1)
             if q == 0 or kind == EXIT:
                 break
-        below = np.int64(end[node])
+        below = np.int64(trie[node, END])
         if q == 0:
             node = below
             continue
@@ -134,8 +134,8 @@ def _ends(
             top = np.int64(push_node(nodes, table_of_nodes, count, top, pushed))
         if states[q, 0] == UNKNOWN:
             return MISSING, node, n_ends, -1, np.int64(q)
-        stays = len(group) == 0 and groups[node] & ~loops[q] == 0 and rounds[level[node]] <= states[q, 3]
-        if stays or token_start[node] < token_start[node + 1]:
+        stays = len(group) == 0 and packed_groups(trie, node) & ~loops[q] == 0 and trie[node, 0] >> 8 <= states[q, 3]
+        if stays or trie[node, START] < trie[node, START + 1]:
             slot = _place(ends, table, q, top, used)
             if table[slot] < 0:
                 if n_ends == len(ends):
@@ -144,7 +144,7 @@ def _ends(
                 table[slot] = n_ends
                 n_ends += 1
             if len(group):
-                for rank in range(token_start[node], token_start[node + 1]):
+                for rank in range(trie[node, START], trie[node, START + 1]):
                     group[rank] = table[slot]
         if stays:
             node = below
@@ -164,6 +164,5 @@ def _ends_at(
         ints_at(machine, 0), int_rows_at(machine, 1, 4), bytes_at(machine, 2), int_rows_at(machine, 3, 3),
         long_rows_at(machine, 4, 2), longs_at(machine, 5),
         int_rows_at(stacks, 0, 3), ints_at(stacks, 1), longs_at(stacks, 2),
-        bytes_at(trie, 0), ints_at(trie, 1), ints_at(trie, 2), ints_at(trie, 3), longs_at(trie, 4), bytes_at(trie, 5),
-        ints_at(trie, 6), path, ends, table, group, limit, node, n_ends,
+        int_rows_at(trie, 0, 8), path, ends, table, group, limit, node, n_ends,
     )  # fmt: skip
