@@ -92,6 +92,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "fsmc.runtime.bitmask": {"fsmc.jit", "fsmc.runtime.bitmask_triton"},  # the mask kernels see nothing of fsmc
     "fsmc.runtime.bitmask_triton": set(),
     "fsmc.kernels": {"fsmc"},  # it runs everything, to list the kernels
+    "fsmc.view": {"fsmc.compiler"},
     "fsmc.cli": {"fsmc"},
     "fsmc": {"fsmc"},  # the public API itself
 }
