@@ -76,3 +76,8 @@ try:
     determinize(thompson(parse_regex("(a|b)*a(a|b){20}")), max_states=10_000)
 except LimitExceeded as error:
     print(f"  the 21st from the end: {error}")
+
+# %% Exercises (answers: tests/test_exercises.py)
+# Exercise 1.1: How many states does the DFA of "the n-th symbol from the *start* is an a" need, for n = 1 to 4? Why does it not double?
+# Exercise 1.2: Write `reads(dfa, text)`, which returns how many bytes of a text can be read before no completion exists any more.
+# Exercise 1.3: Find a text that "(ab|a)(c|bc)" matches in two ways. How many ways does the DFA know?

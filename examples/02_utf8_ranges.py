@@ -58,3 +58,7 @@ anything = minimize(determinize(thompson(parse_regex("(?s:.)*"))))
 for name, data in {"half a character": b"\xf0\x9f", "overlong": b"\xc0\xaf", "surrogate": b"\xed\xa0\x80"}.items():
     assert not anything.matches(data)
     print(f"refused: {name}")
+
+# %% Exercises (answers: tests/test_exercises.py)
+# Exercise 2.1: Without trying: into how many sequences of byte ranges does [à-ÿ] fall, and [\x00-\uFFFF]? Then try.
+# Exercise 2.2: How many byte strings of length 1, 2, 3 and 4 are one well-formed character?

@@ -53,3 +53,8 @@ from fsmc.compiler.automata.counting import count_strings, sample_string
 print("sloppy:", sum(count_strings(sloppy, 5)), " careful:", sum(count_strings(careful, 5)))
 rng = np.random.default_rng(1)
 print("a fair draw:", [sample_string(careful, rng, max_length=5).decode() for _ in range(4)])
+
+# %% Exercises (answers: tests/test_exercises.py)
+# Exercise 3.1: Are "(a|b)*" and "(a*b*)*" the same language? Are "(ab)*a" and "a(ba)*"? Decide it with machines.
+# Exercise 3.2: Brzozowski (1963): reversing and determinizing a machine twice minimizes it. Check it with `reverse` of the algebra.
+# Exercise 3.3: Which is the shortest date that the careful pattern above accepts and the calendar does not?

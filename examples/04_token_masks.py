@@ -75,3 +75,8 @@ for token in (b"caf", b"\xc3"):
     assert matcher.accept_token(tokens.index(token))
 matcher.fill_next_token_bitmask(mask)
 print("\nafter 'caf' and the byte C3:", show(mask))
+
+# %% Exercises (answers: tests/test_exercises.py)
+# Exercise 4.1: Write `mask_by_hand(dfa, state, vocabulary)`: the allowed tokens, from the definition, in two lines.
+# Exercise 4.2: How many of the trie's nodes does the walk visit from a state in which every byte is allowed? And in which only "T" is?
+# Exercise 4.3: Can a state of a trimmed machine have an empty mask? Find a pattern and a vocabulary, and say what is missing.

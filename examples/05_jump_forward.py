@@ -2,8 +2,8 @@
 
 Adds jump-forward to lesson 4. Where the text may not end and only one byte can follow, the model has no say: that text
 is *forced*, and can be appended without a forward pass. Chains of forced states are compressed into jumps (the
-"compressed finite-state machine" of SGLang, 2024). A form with fixed keys is mostly forced text. What remains is to keep
-the tokens the model sees natural: the text is tokenized afresh around each jump.
+"compressed finite-state machine" of SGLang, 2024). A form with fixed keys is mostly forced text. What this does to the tokens is the
+next lesson.
 """
 
 # %% A small form. Everything but the values is forced.
@@ -52,26 +52,6 @@ print("\nforced before é or è:", repr(fsmc.GrammarMatcher(two).find_jump_forwa
 loop = fsmc.GrammarCompiler(vocabulary, cache_dir=None).compile_regex("ab(cb)*")
 print("forced in ab(cb)*:", repr(fsmc.GrammarMatcher(loop).find_jump_forward_string()))
 
-
-# %% Tokens. Appending forced text with the tokens that happen to fit gives a model ids it has never seen in that order:
-# after '{"name": "ann' comes '", "size": "', but a model trained on text would have one token for '", "'. So the text is
-# tokenized again and the longest common prefix of old and new ids keeps its place in the KV cache. Greedy longest match
-# stands in for a real tokenizer here.
-def tokenize(data: bytes) -> list[int]:
-    ids = []
-    while data:
-        best = max(
-            (i for i, t in enumerate(vocabulary.tokens) if t and data.startswith(t)),
-            key=lambda i: len(vocabulary.token(i)),
-        )
-        ids.append(best)
-        data = data[len(vocabulary.token(best)) :]
-    return ids
-
-
-old = tokenize(b'{"name": "ann"')
-new = tokenize(b'{"name": "ann", "size": "')
-kept = next((i for i, (x, y) in enumerate(zip(old, new, strict=False)) if x != y), min(len(old), len(new)))
-print("\nold tokens:", [vocabulary.token(i).decode() for i in old])
-print("new tokens:", [vocabulary.token(i).decode() for i in new])
-print(f"{kept} of {len(old)} old tokens keep their KV cache; {len(new) - kept} go through the model in one pass")
+# %% Exercises (answers: tests/test_exercises.py)
+# Exercise 5.1: The model writes "yesterday and nope" under "(yes|yesterday) and (no|nope)", a character at a time. How often is it asked?
+# Exercise 5.2: Write a pattern of which everything is forced, and one of five states or more of which nothing is.

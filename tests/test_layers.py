@@ -91,6 +91,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "fsmc.runtime": {"fsmc.jit", "fsmc.cache_dir", "fsmc.compiler", "fsmc.jumpforward"},
     "fsmc.runtime.bitmask": {"fsmc.jit", "fsmc.runtime.bitmask_triton"},  # the mask kernels see nothing of fsmc
     "fsmc.runtime.bitmask_triton": set(),
+    "fsmc.research": {"fsmc.compiler"},
     "fsmc.kernels": {"fsmc"},  # it runs everything, to list the kernels
     "fsmc.view": {"fsmc.compiler"},
     "fsmc.cli": {"fsmc"},

@@ -126,7 +126,15 @@ def stages() -> Iterator[Stages]:
     Where standard error is no terminal, the only line is fsmc's own about compiling kernels.
     """
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        SpinnerColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
 
     from fsmc.jit import on_compile
 
@@ -137,6 +145,7 @@ def stages() -> Iterator[Stages]:
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
+        TimeRemainingColumn(),
     )
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         shown = Stages(progress, progress.add_task("starting", total=None))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import json
 import threading
@@ -96,7 +97,8 @@ class GrammarManager:
     compiler: for the vocabulary, with its options; its disk cache lies below what is kept in memory. max_workers: threads
     (default: half of the processors). max_bytes: of the grammars kept in memory, with the states and masks that they have come
     to have; beyond it those that were asked for longest ago are dropped. timeout: seconds after which a request is given up.
-    max_waiting: compilations that may wait for a thread; more are refused at once.
+    max_waiting: compilations that may wait for a thread; more are refused at once. max_index_states: machines without calls (patterns,
+    choices) of at most so many states get the masks of all of them at once; 0: none does.
 
     >>> import fsmc
     >>> vocab = fsmc.Vocabulary.from_tokens([b"a", b"b", b""], eos_token_ids=[2])
@@ -114,15 +116,18 @@ class GrammarManager:
         max_bytes: int = 1 << 30,
         timeout: float = DEFAULT_TIMEOUT,
         max_waiting: int = 10_000,
+        max_index_states: int = 10_000,
     ) -> None:
         for name, value, least in (
             ("max_workers", max_workers, 1),
             ("max_bytes", max_bytes, 0),
             ("timeout", timeout, 0),
+            ("max_index_states", max_index_states, 0),
         ):
             if value is not None and not value >= least:
                 raise ValueError(f"{name}={value} must be at least {least}")
         self.compiler, self.max_bytes, self.timeout, self.max_waiting = compiler, max_bytes, timeout, max_waiting
+        self.max_index_states = max_index_states
         self.n_requests = self.n_compilations = self.n_evictions = 0
         self._threads = CompileThreads(max_workers, self._keep)
         self._lock = threading.Lock()
@@ -165,7 +170,7 @@ class GrammarManager:
                 known.n_waiting += known.outcome is None
                 job = known
             else:
-                job = Job(key, kind, label, function, n_waiting=1)
+                job = Job(key, kind, label, lambda: self._with_index(function()), n_waiting=1)
                 is_new = self._threads.n_waiting < self.max_waiting
                 if is_new:
                     self._jobs[key] = job
@@ -236,6 +241,13 @@ class GrammarManager:
         shown = text or type(source).__name__
         label = shown if len(shown) <= _LABEL else shown[: _LABEL - 1] + "…"
         return (kind, identity, names), lambda: compile_(given, **options), label
+
+    def _with_index(self, grammar: CompiledGrammar) -> CompiledGrammar:
+        """With the masks of all states at once: some milliseconds here, where a step of decoding would have to wait for each."""
+        if grammar.dfa is not None and grammar.index is None and grammar.machine.n_states <= self.max_index_states:
+            with contextlib.suppress(LimitExceeded):
+                grammar.build_index()
+        return grammar
 
     # ── what threads and requests tell ───────────────────────────────────────────────────────────────────────────────
 

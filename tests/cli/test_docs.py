@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import itertools
 import re
 import shlex
@@ -39,16 +38,3 @@ def test_session(fsmc_command, tmp_path, monkeypatch, arguments: str, shown: str
         (tmp_path / name).write_text(content, encoding="utf-8")
     outcome = fsmc_command(*shlex.split(arguments))
     assert (outcome.out + outcome.err).rstrip() == shown.rstrip()
-
-
-def test_links_lead_somewhere() -> None:
-    for page in PAGES:
-        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
-            assert (page.parent / target).exists(), f"{page.name} links to {target}"
-
-
-@pytest.mark.parametrize("name", ["json-schema.md", "research.md", "grammars.md", "structure.md"])
-def test_examples_in_python(name: str) -> None:
-    flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-    failed, tried = doctest.testfile(str(ROOT / "docs" / name), module_relative=False, optionflags=flags)
-    assert tried and not failed

@@ -335,3 +335,11 @@ def test_two_hundred_requests_of_which_many_are_bad():
     while any(thread.name == "fsmc-compile" for thread in threading.enumerate()):
         assert time.monotonic() < deadline, "threads are left"
         time.sleep(0.01)
+
+
+def test_patterns_get_their_whole_index():
+    compiler = GrammarCompiler(VOCAB, cache_dir=None)
+    for states, whole in ((10_000, True), (5, False)):
+        with GrammarManager(compiler, max_index_states=states) as manager:
+            assert (manager.request("regex", "a{3,9}").wait().index is not None) is whole
+            assert manager.request("json_schema", {"type": "null"}).wait().index is None

@@ -120,17 +120,19 @@ def test_progress_is_reported_to_the_end(monkeypatch):
     assert index.allowed_token_ids(1).tolist() == list(range(40))
 
 
-def test_memory_is_bounded():
+@pytest.mark.parametrize("n_threads", [1, 2])
+def test_memory_is_bounded(n_threads, monkeypatch):
+    monkeypatch.setattr(token_index, "MIN_BLOCKS_PER_THREAD", 5)
     words = [f"{a}{b}" for a in range(200) for b in "abc"]
     trie = TokenTrie.build(Vocabulary.from_tokens([word.encode() for word in words]))
     rng = np.random.default_rng(0)
     many_rows = compile_dfa("|".join(f"x{n}({'|'.join(rng.permutation(words)[:250])})" for n in range(40)))
     assert build_index(many_rows, trie).n_rows > 40
     with pytest.raises(LimitExceeded, match="max_bytes"):
-        build_index(many_rows, trie, max_bytes=100)
+        build_index(many_rows, trie, max_bytes=100, max_threads=n_threads)
     blocks = 4 * len(trie.rounds) * many_rows.n_states
     with pytest.raises(LimitExceeded, match="max_bytes"):
-        build_index(many_rows, trie, max_bytes=blocks + 100)
+        build_index(many_rows, trie, max_bytes=blocks + 100, max_threads=n_threads)
 
 
 def test_an_index_comes_back_from_its_arrays():
@@ -224,3 +226,18 @@ def test_kernels_do_what_their_python_does(monkeypatch):
         plain = build_index(dfa, trie)
     for name, array in index.arrays().items():
         assert np.array_equal(array, plain.arrays()[name]), name
+
+
+@pytest.mark.parametrize("pattern", [r"(a|b)*a(a|b){7}", "[ab]{0,300}", "(ab|c){2,40}é?"])
+def test_threads_make_the_same_rows(pattern, monkeypatch):
+    monkeypatch.setattr(token_index, "MIN_BLOCKS_PER_THREAD", 5)
+    trie = TokenTrie.build(Vocabulary.from_tokens(HAND_DRAWN))
+    dfa = compile_dfa(pattern)
+    alone = build_index(dfa, trie, max_threads=1)
+    reports = []
+    for n in (2, 3, 7):
+        together = build_index(dfa, trie, max_threads=n, progress=lambda *done: reports.append(done))
+        assert together.n_rows == alone.n_rows
+        for state in range(dfa.n_states):
+            assert together.allowed_token_ids(state).tolist() == alone.allowed_token_ids(state).tolist()
+        assert reports[-1][0] == reports[-1][1]

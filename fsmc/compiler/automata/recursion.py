@@ -37,6 +37,21 @@ class Block(NamedTuple):
     is_large: bool
 
 
+class Counted(NamedTuple):
+    """A state in a string of which between ``low`` and ``high`` more characters have to come, and any may.
+
+    like: the state of a string of any length, of the block called ``name``; state k of that block is ``offset + k``. whole: bool, for each
+    k whether a character has just ended there.
+    """
+
+    like: int
+    low: int
+    high: int
+    name: Hashable
+    offset: int
+    whole: npt.NDArray[np.bool_]
+
+
 class Alike(ABC):
     """What is known of states that read almost the same as others, which are in a block."""
 
@@ -46,6 +61,10 @@ class Alike(ABC):
     def like(self, state: int) -> tuple[int, int]:
         """(a state of a block, ``room``): what can be read here can be read there, and all of at most ``room`` bytes alike; longer
         texts may be refused here, or end with another outcome. State 0: there is none like it."""
+
+    def counted(self, state: int) -> Counted | None:
+        """What is known of a state besides, if it is in a string of bounded length."""
+        return None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

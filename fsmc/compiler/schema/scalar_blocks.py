@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from fsmc.compiler.automata.byte_groups import loop_groups
 from fsmc.compiler.automata.lazy_rsm import LazyRSM
-from fsmc.compiler.automata.recursion import Alike
+from fsmc.compiler.automata.recursion import Alike, Counted
 from fsmc.compiler.automata.tables import FOREVER
 from fsmc.compiler.schema.atoms import FALSE_LITERAL, NULL, NUMBER, STRING, TRUE_LITERAL, Format, Integer, StrEnum
 from fsmc.compiler.schema.counted import CountedString
@@ -52,6 +52,9 @@ ENTRIES_AT_ONCE = 1 << 14
 
 MIN_ROOM = 12
 """Nearer to the bound than so many bytes, a counted string's mask is walked on its own: it is small."""
+
+_ANY_STRING = (STRING, None)
+"""The name of the block of all strings."""
 
 _LITERALS = {NULL: b"null", TRUE_LITERAL: b"true", FALSE_LITERAL: b"false"}
 _NUMBER_ENDS = WHITE_SPACE + b",]}"
@@ -341,6 +344,10 @@ class CountedBlock(Alike):
         """See `Alike`."""
         return self.string.like(self.first, state)
 
+    def counted(self, state: int) -> Counted | None:
+        """See `Alike`."""
+        return self.string.bounds(self.first, state)
+
 
 class CountedBlocks:
     """The states of a `CountedString` in a machine: blocks of counts, made as texts get there.
@@ -378,21 +385,37 @@ class CountedBlocks:
     def like(self, first: int, state: int) -> tuple[int, int]:
         """The state without the count, and how many bytes surely do not bring the text too near to the bound: each is a
         character at most, and what remains must leave room for the shortest rest that any state has."""
-        counted, dfa = self.counted, self.counted.dfa
-        count, q = divmod(state - self._offset(first), dfa.n_states)
+        counted = self.counted
+        count, q = divmod(state - self._offset(first), counted.dfa.n_states)
         count += first
         room = FOREVER if counted.maximum is None else counted.maximum - count - counted.longest_short_rest
         if not counted.may_end(count) or room < MIN_ROOM:
             return 0, 0
+        return self._without_count() + q, room
+
+    def bounds(self, first: int, state: int) -> Counted | None:
+        """How many characters have to come, and may, if any will do."""
+        if self._name != _ANY_STRING:
+            return None
+        counted = self.counted
+        count, q = divmod(state - self._offset(first), counted.dfa.n_states)
+        count += first
+        high = FOREVER if counted.maximum is None else counted.maximum - count
+        offset = self._without_count()
+        return Counted(offset + q, counted.minimum - count, high, self._name, offset, counted.whole)
+
+    def _without_count(self) -> int:
+        """What to add to a state of the uncounted machine where there is no count."""
         with self.rsm.lock:
             if self._uncounted is None:
+                dfa = self.counted.dfa
                 delta = np.concatenate((dfa.delta, dfa.delta[:, dfa.byte_class[ord('"')], None]), axis=1)
                 quote, ends = self._byte_class[ord('"')], dfa.outcome >= 0
                 delta[ends, quote] = self._exits[dfa.outcome[ends]]
                 self._uncounted = self.rsm.add_block(
                     self._byte_class, delta, np.full(len(delta), -1, np.int32), self._name
                 )
-        return self._uncounted + q, room
+        return self._uncounted
 
     def build(self, first: int, state: int) -> None:
         """Make the rows for the counts from ``first`` on; only that of ``state`` where there would be many for one count."""

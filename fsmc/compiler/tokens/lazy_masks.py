@@ -30,6 +30,7 @@ from fsmc.compiler.tokens.mask_walk import (
 )
 from fsmc.compiler.tokens.rests import source_of_exits, space_tokens
 from fsmc.compiler.tokens.stacks import ReturnStacks
+from fsmc.compiler.tokens.token_lengths import token_lengths
 from fsmc.compiler.tokens.trie import TokenTrie
 from fsmc.jit import addresses_of, copy_bytes, ints_at, kernel
 
@@ -87,7 +88,7 @@ class LazyMasks:
     ) -> None:
         self.machine, self.trie = machine, trie
         self.stacks = ReturnStacks() if stacks is None else stacks
-        self.max_cache_bytes = max_cache_bytes
+        self.max_cache_bytes, self._half = max_cache_bytes, max_cache_bytes // 2
         self.asked: dict[tuple[int, int], Row] = {}  # every (state, stack) that was asked for lately
         self._rows: dict[_Key, Row] = {}  # by state, number of frames looked at, these frames
         self._older: dict[_Key, Row] = {}
@@ -97,6 +98,8 @@ class LazyMasks:
         self._whole = whole_source(trie)
         self._chunk, self._place = _NO_CHUNK, 0
         self._view, self._address = self._chunk.data, 0
+        self._spaces: Source | None = None  # of a position before which white space may stand, but for its state
+        self._shared = _shared.setdefault(trie, {})
         self._pool = scratch_pool(trie)
         self._lock = threading.Lock()
 
@@ -139,7 +142,7 @@ class LazyMasks:
                         assert older is not None
                         numbers = ctypes.c_int64 * older.size
                         record = np.array(numbers.from_address(int(older.addresses[2]) - 8 * RECORD), np.int64)
-                        row = self._keep(key, record, older)
+                        row = self._keep(key, record, older.may_end, older.size, older.held)
                     self._ask(state, stack, row)
                 return row
         return self._compute(state, stack)
@@ -158,12 +161,14 @@ class LazyMasks:
             held: Any = source.held
         else:
             n_frames, held = self._walk_alike(source, state, stack, scratch)
-        row = Row(scratch.record, scratch.view[FINAL] >= 0, n_frames, scratch.view[SIZE], held)
-        key = (state, n_frames, self.stacks.frames(stack, n_frames))
+        view = scratch.view
+        key = (state, n_frames, self.stacks.frames(stack, n_frames) if n_frames else ())
         with self._lock:
-            row = self._keep(key, scratch.record, row)
-            depths = self._depths.get(state, ())
-            if n_frames not in depths:
+            row = self._keep(key, scratch.record, view[FINAL] >= 0, view[SIZE], held)
+            depths = self._depths.get(state)
+            if depths is None:
+                self._depths[state] = (n_frames,)
+            elif n_frames not in depths:
                 self._depths[state] = (*depths, n_frames)
             self._ask(state, stack, row)
         self._pool.append(scratch)
@@ -171,37 +176,50 @@ class LazyMasks:
 
     def _walk_alike(self, alike: Alike, state: int, stack: int, scratch: Scratch) -> tuple[int, Any]:
         """Write the record of a state that is like another, from that one's; how many frames it depends on, and what it needs."""
+        counted = alike.counted(state)
+        if counted is not None:
+            other = self.row(counted.like, stack)
+            source = self._sources.get(counted.like)
+            if isinstance(source, Source):
+                _, words, ids, _ = source.held
+                if (
+                    len(words) and not len(ids) and other.addresses[0] == words.ctypes.data
+                ):  # many tokens, of which few end it
+                    lengths = token_lengths(self.machine, self.trie, counted, words)
+                    words, scratch.view[SIZE] = lengths.write(other.addresses, counted, scratch)
+                    scratch.view[FINAL] = -1
+                    return other.n_frames, (words, other)
         like, room = alike.like(state)
-        if like:
-            other = self.row(like, stack)
-            if walk_alike(self.machine, self.trie, state, like, room, other.addresses, scratch):
-                source = Source(0, self.trie.addresses, scratch.source, None)
-                n_frames = walk_configuration(self.machine, self.stacks, source, state, stack, scratch)
-                return max(n_frames, other.n_frames), other
+        if not like:
+            return walk_configuration(self.machine, self.stacks, self._whole, state, stack, scratch), None
+        other = self.row(like, stack)
+        if walk_alike(self.machine, self.trie, state, like, room, other.addresses, scratch):
+            source = Source(0, self.trie.addresses, scratch.source, None)
+            n_frames = walk_configuration(self.machine, self.stacks, source, state, stack, scratch)
+            return max(n_frames, other.n_frames), other
         return walk_configuration(self.machine, self.stacks, self._whole, state, stack, scratch), None
 
     # ── memory, with the lock held ───────────────────────────────────────────────────────────────────────────────────
 
-    def _keep(self, key: _Key, record: npt.NDArray[np.int64], row: Row) -> Row:
+    def _keep(self, key: _Key, record: npt.NDArray[np.int64], may_end: bool, size: int, held: Any) -> Row:
         """Remember a row with this record, which is copied; if the key has a row already, that one."""
         known = self._rows.get(key)
         if known is not None:
             return known
-        size = row.size
         self._take(8 * size + _ENTRY_BYTES)
-        place = self._place
-        if place + size > len(self._chunk):
-            n = max(size, _SMALLEST, min(2 * len(self._chunk), _LARGEST))
-            self._chunk, place = np.empty(n, np.int64), 0
+        place, end = self._place, self._place + size
+        if end > len(self._view):
+            n = max(size, _SMALLEST, min(2 * len(self._view), _LARGEST))
+            self._chunk, place, end = np.empty(n, np.int64), 0, size
             self._view, self._address = self._chunk.data, int(addresses_of(self._chunk)[0])
-        self._place = place + size
+        self._place = end
         chunk, view = self._chunk, self._view
-        chunk[place : place + size] = record[:size]
+        chunk[place:end] = record[:size]
         view[place + 2] = self._address + 8 * (place + RECORD)
-        if view[place + 3] == 0 and size > RECORD:  # words of its own
+        if size > RECORD and view[place + 3] == 0:  # words of its own
             view[place] = view[place + 2]
-        kept = self._rows[key] = row._replace(addresses=chunk[place : place + RECORD])
-        return kept
+        row = self._rows[key] = Row(chunk[place : place + RECORD], may_end, key[1], size, held)
+        return row
 
     def _ask(self, state: int, stack: int, row: Row) -> None:
         """Remember who asked."""
@@ -211,13 +229,16 @@ class LazyMasks:
 
     def _take(self, n_bytes: int) -> None:
         """Make room: let what was asked for lately be older, and forget what is."""
-        half = self.max_cache_bytes // 2
-        if self._nbytes + n_bytes > half and self._nbytes:
+        nbytes = self._nbytes + n_bytes
+        if nbytes <= self._half:
+            self._nbytes = nbytes
+            return
+        if self._nbytes:
             self._older, self._rows = self._rows, {}
             self._older_nbytes, self._nbytes = self._nbytes, 0
             self.asked.clear()
             self._sources.clear()
-            self._chunk, self._place = _NO_CHUNK, 0
+            self._chunk, self._view, self._place = _NO_CHUNK, _NO_CHUNK.data, 0
         self._nbytes += n_bytes
         if self.nbytes > self.max_cache_bytes:
             self._older, self._older_nbytes = {}, 0
@@ -231,16 +252,18 @@ class LazyMasks:
         if isinstance(block, Block):
             return self._source_in(block, state, scratch)
         if block is not None:
-            return block
+            return block if block.counted(state) or block.like(state)[0] else self._whole
         if machine.space is not None and machine.code(state, machine.space[0][0]):  # its row is there now
             inner = machine.behind_space(state)
             if inner:
-                return space_tokens(self.trie, *machine.space).before(inner)
+                if self._spaces is None:
+                    self._spaces = space_tokens(self.trie, *machine.space).source
+                return self._spaces._replace(state=inner)
         return self._whole
 
     def _source_in(self, block: Block, state: int, scratch: Scratch) -> Source:
         """What does not depend on the caller, and the exits, where it is worth to know that apart."""
-        shared = _shared.setdefault(self.trie, {}) if block.name is not None else {}
+        shared = self._shared if block.name is not None else {}
         key = (block.name, state - block.first)
         found = shared.get(key)
         if found is None:
@@ -286,14 +309,12 @@ class LazyMasks:
 
     def put_shared(self, rows: list[tuple[tuple[Hashable, int], SharedRow]]) -> None:
         """Let all grammars of the vocabulary have these rows."""
-        shared = _shared.setdefault(self.trie, {})
         for key, row in rows:
-            shared.setdefault(key, row)
+            self._shared.setdefault(key, row)
 
     def knows_shared(self, names: list[tuple[Hashable, int]]) -> bool:
         """Whether these rows are there already."""
-        known = _shared.get(self.trie, {})
-        return all(name in known for name in names)
+        return all(name in self._shared for name in names)
 
     def _inside(
         self, scratch: Scratch, n_ranges: int, n_tokens: int

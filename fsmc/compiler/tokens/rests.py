@@ -84,10 +84,6 @@ class SpaceTokens:
         rests = rests_of(trie, np.array(sorted(nodes), np.int32))
         self.source = Source.of(rests, rests.tops, trie.no_tokens, np.array(inside, np.int32), hold=rests)
 
-    def before(self, state: int) -> Source:
-        """The source of a position that is ``state`` once the white space is read."""
-        return self.source._replace(state=state)
-
 
 _spaces: weakref.WeakKeyDictionary[TokenTrie, dict[tuple[bytes, int, bytes], SpaceTokens]] = weakref.WeakKeyDictionary()
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+import os
 from collections.abc import Callable, Mapping
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -34,6 +37,9 @@ _DTYPES = {
     "packed": np.int32,
     "all_tokens": np.int32,
 }
+MIN_BLOCKS_PER_THREAD = 512
+"""A thread begins its first row from nothing, and equal rows of two threads are compared once more: not worth it for fewer."""
+_REPORT_SECONDS = 0.1
 _STATES_PER_CALL = 1024  # between two reports of progress (and two chances to interrupt): at worst a second or so
 
 
@@ -158,13 +164,15 @@ def build_index(
     *,
     progress: Callable[[int, int], None] | None = None,
     max_bytes: int = 1 << 30,
+    max_threads: int | None = None,
 ) -> TokenIndex:
     """The rows of all states of ``dfa`` over the vocabulary of ``trie``.
 
     States that agree on all words up to the longest token have equal rows: one of each such block is walked, in the
     order of the tree by which the blocks were split, so that each differs as little as can be from the one before
-    (`difference`). ``progress(done, total)`` is called now and then with numbers of blocks. Raises `LimitExceeded` when
-    the working memory for rows and blocks would pass ``max_bytes``.
+    (`difference`). Where there are thousands, as many threads as there
+    are processors (at most max_threads) make a piece of this order each. ``progress(done, total)`` is called now and then with numbers of
+    blocks. Raises `LimitExceeded` when the working memory for rows and blocks would pass ``max_bytes``.
     """
     n_words = len(trie.all_tokens)
     history = _history(dfa, trie, max_bytes)
@@ -175,37 +183,131 @@ def build_index(
     order = np.empty(n_blocks, np.int32)
     order_along_splits(history, states, order, np.empty_like(order), np.empty(n_blocks + 1, np.int32))
 
-    table = np.full(2 << n_blocks.bit_length(), -1, np.int32)
-    row_hash = np.empty(n_blocks, np.int64)
-    row_kind = np.empty(n_blocks, np.uint8)
-    row_start = np.zeros(n_blocks + 1, np.int64)
-    row_of = np.zeros(dfa.n_states, np.int32)
-    stored = np.empty(16 * n_words, np.int32)
-    cursor = np.zeros(CURSOR_SIZE, np.int64)
-    cursor[PREVIOUS_ROW] = -1
-    row = np.zeros((trie.n_tokens + 31) // 32, np.int32)
-    digest, path = np.zeros(3, np.int64), np.zeros((trie.height + 1, 3), np.int32)
+    threads = min(_n_threads() if max_threads is None else max_threads, n_blocks // MIN_BLOCKS_PER_THREAD)
     loops = loop_groups(dfa.delta, dfa.byte_class)
-    while True:
-        index_rows(
-            dfa.delta, dfa.byte_class, loops, history,
-            trie.byte, trie.depth, trie.end, trie.token_start, trie.first, trie.groups, trie.level,
-            order, trie.n_tokens, n_words, max_packed_ids(n_words), row, digest, path,
-            table, row_hash, row_kind, row_start, stored, row_of, cursor, _STATES_PER_CALL,
-        )  # fmt: skip
-        done = int(cursor[NEXT])
-        if progress is not None:
-            progress(done, n_blocks)
-        if done == n_blocks:
-            break
-        if cursor[N_STORED] + n_words > len(stored):
-            _check_memory(history.nbytes + 2 * stored.nbytes, max_bytes)
-            stored = np.concatenate([stored, np.empty_like(stored)])
-    n_rows, n_stored = int(cursor[N_ROWS]), int(cursor[N_STORED])
-    row_kind, row_start = row_kind[:n_rows].copy(), row_start[: n_rows + 1].copy()
-    packed = stored[:n_stored].copy()
+    row_of = np.zeros(dfa.n_states, np.int32)
+    bounds = [n_blocks * i // max(threads, 1) for i in range(max(threads, 1) + 1)]
+    parts = [
+        _Part(dfa, trie, history, loops, order[low:high], row_of, max_bytes, len(bounds) - 1)
+        for low, high in itertools.pairwise(bounds)
+    ]
+    _run(parts, n_blocks, progress)
+    row_kind, row_start, packed = _merged(parts, row_of)
     ranks_to_ids(row_kind, row_start, packed, trie.token_ids, trie.all_tokens, np.empty(n_words, np.int32))
     return TokenIndex(row_of[states][last], row_kind, row_start, packed, trie.all_tokens)
+
+
+class _Part:
+    """The rows of some adjacent states of the order, made by one thread. Rows are numbered in each part from 0 on."""
+
+    def __init__(
+        self,
+        dfa: DFA,
+        trie: TokenTrie,
+        history: npt.NDArray[np.int32],
+        loops: npt.NDArray[np.int64],
+        order: npt.NDArray[np.int32],
+        row_of: npt.NDArray[np.int32],
+        max_bytes: int,
+        n_parts: int,
+    ) -> None:
+        n = len(order)
+        n_words = len(trie.all_tokens)
+        self.order, self.row_of, self.n_words, self.max_bytes, self.n_parts = order, row_of, n_words, max_bytes, n_parts
+        self.history_bytes = history.nbytes
+        self.machine = (dfa.delta, dfa.byte_class, loops, history)
+        self.trie = (trie.byte, trie.depth, trie.end, trie.token_start, trie.first, trie.groups, trie.level)
+        self.n_tokens = trie.n_tokens
+        self.row = np.zeros((trie.n_tokens + 31) // 32, np.int32)
+        self.digest, self.path = np.zeros(3, np.int64), np.zeros((trie.height + 1, 3), np.int32)
+        self.table = np.full(2 << n.bit_length(), -1, np.int32)
+        self.row_hash, self.row_kind = np.empty(n, np.int64), np.empty(n, np.uint8)
+        self.row_start = np.zeros(n + 1, np.int64)
+        self.stored = np.empty(16 * n_words, np.int32)
+        self.cursor = np.zeros(CURSOR_SIZE, np.int64)
+        self.cursor[PREVIOUS_ROW] = -1
+        self.is_cancelled = False
+
+    @property
+    def done(self) -> int:
+        """States whose rows are there."""
+        return int(self.cursor[NEXT])
+
+    def step(self) -> bool:
+        """Make some more rows; whether any are left to make."""
+        index_rows(
+            *self.machine, *self.trie, self.order, self.n_tokens, self.n_words, max_packed_ids(self.n_words), self.row,
+            self.digest, self.path, self.table, self.row_hash, self.row_kind, self.row_start, self.stored, self.row_of,
+            self.cursor, _STATES_PER_CALL,
+        )  # fmt: skip
+        if self.done == len(self.order):
+            return False
+        if self.cursor[N_STORED] + self.n_words > len(self.stored):
+            _check_memory(self.history_bytes + 2 * self.n_parts * self.stored.nbytes, self.max_bytes)
+            self.stored = np.concatenate([self.stored, np.empty_like(self.stored)])
+        return not self.is_cancelled
+
+    def run(self) -> None:
+        """Make all rows."""
+        while self.step():
+            pass
+
+    def rows(self) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64], npt.NDArray[np.int32]]:
+        """The rows that were made: kinds, starts, and what is stored (without room for more)."""
+        n_rows, n_stored = int(self.cursor[N_ROWS]), int(self.cursor[N_STORED])
+        return self.row_kind[:n_rows].copy(), self.row_start[: n_rows + 1].copy(), self.stored[:n_stored].copy()
+
+
+def _run(parts: list[_Part], n_blocks: int, progress: Callable[[int, int], None] | None) -> None:
+    """Make the rows of all parts, each in a thread; the kernel holds no lock of Python's. ``progress`` is called by this one."""
+
+    def report() -> None:
+        if progress is not None:
+            progress(sum(part.done for part in parts), n_blocks)
+
+    if len(parts) == 1:
+        while parts[0].step():
+            report()
+        report()
+        return
+    with ThreadPoolExecutor(len(parts)) as pool:
+        waiting = {pool.submit(part.run) for part in parts}
+        try:
+            while waiting:
+                finished, waiting = wait(waiting, timeout=_REPORT_SECONDS, return_when=FIRST_COMPLETED)
+                for future in finished:
+                    future.result()
+                report()
+        except BaseException:
+            for part in parts:
+                part.is_cancelled = True
+            raise
+
+
+def _merged(
+    parts: list[_Part], row_of: npt.NDArray[np.int32]
+) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64], npt.NDArray[np.int32]]:
+    """The rows of all parts, equal ones once; ``row_of`` gets their numbers."""
+    if len(parts) == 1:
+        return parts[0].rows()
+    number: dict[tuple[int, bytes], int] = {}
+    for part in parts:
+        kinds, starts, stored = part.rows()
+        data, ends = stored.tobytes(), (4 * starts).tolist()
+        own = [
+            number.setdefault((kind, data[low:high]), len(number))
+            for kind, (low, high) in zip(kinds.tolist(), itertools.pairwise(ends), strict=True)
+        ]
+        row_of[part.order] = np.array(own, np.int32)[row_of[part.order]]
+    row_start = np.zeros(len(number) + 1, np.int64)
+    np.cumsum([len(data) // 4 for _, data in number], out=row_start[1:])
+    packed = np.frombuffer(bytearray().join(data for _, data in number), np.int32)
+    return np.array([kind for kind, _ in number], np.uint8), row_start, packed
+
+
+def _n_threads() -> int:
+    """The processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _history(dfa: DFA, trie: TokenTrie, max_bytes: int) -> npt.NDArray[np.int32]:

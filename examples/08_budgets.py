@@ -1,12 +1,47 @@
-"""Lesson 8: several tokens at once, never cut off, and thinking first.
+"""Lesson 8: one request: going back, several tokens at once, never cut off, thinking first.
 
-Adds three things that engines need around the masks of lesson 7. Drafts: a small model proposes tokens, and the large one checks
-all of them in one pass, each under its own mask. Budgets: a text that ends because `max_tokens` is reached is no JSON; a mask can
-know how many tokens are left. The gate: models think before they answer, and the constraint is for the answer.
+Adds to lesson 4 what an engine does with a constraint besides asking for masks. It takes tokens and is told why one does not fit, goes
+back, and tries several continuations side by side. Drafts: a small model proposes tokens, and the large one checks all of them in one
+pass, each under its own mask. Budgets: a text that ends because `max_tokens` is reached is no JSON; a mask can know how many tokens are
+left. The gate: models think before they answer, and the constraint is for the answer.
 """
 
-# %% A draft of k tokens takes 1 + k rows: what may come now, and after each token. From the first bad token on nothing is allowed.
+# %% A matcher's whole state is a configuration: a state of the machine and the return frames of its open calls. All that is
+# heavy (machine, masks) belongs to the grammar, and is shared by any number of matchers.
 import fsmc
+
+words = [b"[", b"]", b"[[", b"]]", b",", b"1", b"2", b"12", b"],["]
+vocabulary = fsmc.Vocabulary.from_tokens([*words, b"", b""], eos_token_ids=[9, 10])
+compiler = fsmc.GrammarCompiler(vocabulary, cache_dir=None, whitespace="compact")
+rows_of_numbers = {"type": "array", "items": {"type": "array", "items": {"enum": [1, 2]}}}
+grammar = compiler.compile_json_schema(rows_of_numbers)
+matcher = fsmc.GrammarMatcher(grammar, max_rollback_tokens=8)
+print("before any text:", matcher.configuration)
+for token in (2, 5, 8):
+    assert matcher.accept_token(token)
+print("after '[[1],[':", matcher.configuration)
+
+# %% A token that does not fit is refused, nothing changes, and the error says what would have.
+before = matcher.configuration
+assert not matcher.accept_token(7) and matcher.configuration == before
+print(matcher.rejection(7))
+
+# %% Going back undoes tokens, texts and the end alike. Two kinds of token end this text; both are allowed exactly where it may end.
+matcher.accept_token(3)
+print("\nmay end:", matcher.is_completed(), "  has ended:", matcher.is_terminated())
+matcher.accept_token(10)
+print("has ended:", matcher.is_terminated(), "  entries to go back over:", matcher.rollback_limit)
+matcher.rollback(2)
+print("two steps back:", matcher.expected())
+
+# %% A fork costs the same however long the text is: stacks and histories are chains whose past is shared. So beam search,
+# or checking a draft, is a fork for each continuation.
+for continuation in ([5, 3], [5, 4, 6, 3], [4]):
+    other = matcher.fork()
+    n = other.validate_tokens(continuation)
+    print(b"".join(vocabulary.token(token) for token in continuation).decode(), "→", n, "of", len(continuation), "fit")
+
+# %% A draft of k tokens takes 1 + k rows: what may come now, and after each token. From the first bad token on nothing is allowed.
 from fsmc.runtime.bitmask import unpack_token_bitmask
 
 words = [b'{"name":"', b"ann", b"bob", b'"', b'","age":', b"4", b"2", b"}", b"</", b"think>", b'think>{"', b"hm "]
@@ -72,3 +107,7 @@ for token in (11, 11, 8, 10):
     assert gate.accept_token(token)
     print(f"\n{vocabulary.token(token).decode():12} thinking: {gate.is_reasoning}", end="")
 print("\nand goes on with", repr(gate.find_jump_forward_string()))
+
+# %% Exercises (answers: tests/test_exercises.py)
+# Exercise 8.1: What is the smallest budget for an address book of two persons or more (an array of them)? Does one token more change the first mask?
+# Exercise 8.2: Without rollback a draft needs a fork. Write `fits`, which says how many tokens of a draft fit, with nothing but fork and accept_token.

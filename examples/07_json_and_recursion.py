@@ -1,4 +1,4 @@
-"""Lesson 6: text that nests.
+"""Lesson 7: text that nests.
 
 Adds JSON Schema. A finite automaton cannot count brackets, so the machine gets a stack: the byte that begins a value is a
 *call* of that value's component, and its end is an *exit* back to the caller, with an *outcome* that tells what the caller
@@ -34,6 +34,16 @@ text = '{"value":1,"children":[{"value":2},{"value":3,"children":[]}]}'
 for text_of_some in (text, text[:-1], '{"value":1.5}', '{"children":[]}'):
     print(f"{machine.matches(text_of_some.encode())!s:5} {text_of_some}")
 print("states after these texts:", machine.n_states)
+
+# %% Call and return, byte by byte. An opening bracket calls: a return frame goes onto the stack. The bracket that closes exits: the frame comes off
+# and says where the caller goes on. So the same few states read any depth.
+lists = compiler.compile_json_schema({"type": "array", "items": {"$ref": "#"}}).machine
+configuration = lists.initial
+print()
+for byte in b"[[],[]]":
+    configuration = lists.step(configuration, byte)
+    print(f"  {chr(byte)} state {configuration.state:3}  frames {configuration.stack}")
+print("  complete:", lists.is_complete(configuration))
 
 # %% Laziness. The states above were made as the texts got there. A deeper tree needs no more of them: what is called again is
 # the same component, only the stack grows. So the machine of a schema of a thousand members is as cheap as its texts.
@@ -106,3 +116,8 @@ try:
     compiler.compile_json_schema({"properties": {"n": {"const": 3, "maximum": 2}}, "required": ["n"], "type": "object"})
 except fsmc.FsmcError as error:
     print(f"\n{type(error).__name__}: {error}")
+
+# %% Exercises (answers: tests/test_exercises.py)
+# Exercise 7.1: How deep is the stack in the middle of '{"value":1,"children":[{"value":2,"children":[{"value":'?
+# Exercise 7.2: No DFA accepts exactly the lists above. How do the states of the DFA of those that nest at most n deep grow with n? See `flatten`.
+# Exercise 7.3: Write a schema that accepts {"a": x, "b": y} where exactly one of x and y is a string.

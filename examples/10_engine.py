@@ -1,6 +1,6 @@
-"""The engine: many requests in packed passes, and what is kept between them.
+"""Lesson 10: the engine, many requests in packed passes, and what is kept between them.
 
-Adds to lessons 07 and 08 the loop around the masks. A step admits what is ready, appends what is forced, runs one forward
+Adds to lessons 5, 6 and 8 the loop around the masks. A step admits what is ready, appends what is forced, runs one forward
 pass over the new tokens of all requests while a thread fills their masks, and takes one token for each, or several where a
 draft holds. The model here has random weights: real code paths, meaningless words.
 """
@@ -67,3 +67,7 @@ with fsmc.Engine(model, tokenizer, vocab).start() as engine:
     ticket.abort()
     print(ticket.result(timeout=60).finish_reason)
 manager.close()
+
+# %% Exercises (answers: tests/test_exercises.py)
+# Exercise 10.1: Does a request's text depend on the others in its batch? Run one alone, and with three others, greedily.
+# Exercise 10.2: How many passes does a text take that is forced from the first to the last character?

@@ -1,0 +1,45 @@
+"""What the pages under docs/ show at a Python prompt is what one gets; their links and those of the README lead somewhere."""
+
+from __future__ import annotations
+
+import doctest
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+WITH_EXAMPLES = [page for page in PAGES if ">>> " in page.read_text(encoding="utf-8")]
+NEEDS = {"docs/research.md": "scipy"}
+
+
+def name(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("page", WITH_EXAMPLES, ids=name)
+def test_examples_on_the_page(page: Path) -> None:
+    if name(page) in NEEDS:
+        pytest.importorskip(NEEDS[name(page)])
+    flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    result = doctest.testfile(str(page), module_relative=False, optionflags=flags, encoding="utf-8")
+    assert result.attempted > 0 and result.failed == 0, f"{result.failed} of {result.attempted} examples are wrong"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_links_lead_somewhere(page: Path) -> None:
+    text = re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if not re.match(r"[a-z]+:", target):
+            path, _, anchor = target.partition("#")
+            found = (page.parent / path).resolve() if path else page
+            assert found.exists(), f"{name(page)} links to {target}"
+            if anchor and found.suffix == ".md":
+                assert anchor in anchors(found), f"{name(page)} links to {target}"
+
+
+def anchors(page: Path) -> set[str]:
+    """The names of a page's headings, as GitHub and the site make them."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
