@@ -31,7 +31,9 @@ class Explored:
     offsets: the edges of state i are ``offsets[i]:offsets[i + 1]``. kind, target, frame, bytes: of each edge; the target is a state,
     of an exit the outcome; the frame is that of a call, else -1; bytes is an index into ``byte_sets``, each of which is a list of
     ranges [low, high, low, high, …]. final: the outcome with which a text may end, -1, or NOT_EXPLORED. returns: (frame, outcome,
-    state). component: of each state; ``components`` says what they are. is_whole: whether nothing was left out.
+    state). component: of each state; ``components`` says what they are: label, states, entries, and for each entry the outcomes with
+    which it can end. return_names: (frame, outcome) → what the outcome means, where that is known: the key that was read. is_whole:
+    whether nothing was left out.
     """
 
     states: list[int]
@@ -45,6 +47,7 @@ class Explored:
     returns: list[tuple[int, int, int]]
     component: list[int]
     components: list[dict[str, Any]]
+    return_names: dict[tuple[int, int], str]
     is_whole: bool
 
 
@@ -165,7 +168,7 @@ def explore(machine: RecursiveMachine, max_states: int) -> Explored:
     returns = [(f, o, search.number[t]) for (f, o), t in search.returns.items() if t in search.number]
     return Explored(
         states, offsets, *columns, [_ranges(key) for key in search.sets], final, returns, component, components,
-        search.is_whole,
+        _return_names(machine, returns), search.is_whole,
     )  # fmt: skip
 
 
@@ -194,6 +197,7 @@ def _components(search: _Search, states: list[int]) -> tuple[list[int], list[dic
         components[order[find(entry)]]["entries"].append(entry)
     for described in components:
         described["label"] = _label(search, described["entries"])
+        described["exits"] = [list(search.exits.get(entry, ())) for entry in described["entries"]]
         described["entries"] = [search.number[entry] for entry in described["entries"]]
     return component, components
 
@@ -219,6 +223,20 @@ def _label(search: _Search, entries: list[int]) -> str:
             return "number"
         return next((name for byte, name in (kinds | literals).items() if byte in first), "value")
     return "part"
+
+
+def _return_names(machine: RecursiveMachine, returns: list[tuple[int, int, int]]) -> dict[tuple[int, int], str]:
+    """Of calls that read keys: the name that an outcome stands for."""
+    if not isinstance(machine, LazyRSM) or not getattr(machine.builder, "is_json", False):
+        return {}
+    names = {}
+    for frame, outcome, _ in returns:
+        if _reads_key(machine, frame):
+            key = machine.frame_key(frame)
+            keys = (key if hasattr(key, "shape") else key[0].o).shape.keys
+            c = keys.class_after(outcome)
+            names[frame, outcome] = keys.names[c] if c < keys.n_names else "other key"
+    return names
 
 
 def _object_shape(key: Any) -> Any:

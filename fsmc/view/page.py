@@ -70,6 +70,7 @@ def machine_document(found: Explored) -> dict[str, Any]:
         "final": packed_ints(found.final),
         "component": packed_ints(found.component),
         "returns": packed_ints([number for entry in found.returns for number in entry]),
+        "returnNames": [[*key, name] for key, name in found.return_names.items()],
         "byteSets": found.byte_sets,
         "components": found.components,
         "isWhole": found.is_whole,

@@ -85,6 +85,17 @@ def test_parts_of_a_schema_are_named() -> None:
     assert {"object: name, kids", "string", "array", "key"} <= set(labels)
 
 
+def test_what_a_part_ends_with_is_known_for_each_entry_by_name() -> None:
+    found = explore(schema_machine(TREE), 5000)
+    key = next(c for c in found.components if c["label"] == "key")
+    assert len(key["exits"]) == len(key["entries"])
+    assert set(found.return_names.values()) == {"name", "kids"}
+    first = min(
+        range(len(key["entries"])), key=lambda i: key["entries"][i]
+    )  # after {: only the name, which has to come
+    assert len(key["exits"][first]) == 1
+
+
 def test_limits_are_kept_and_said() -> None:
     found = explore(Source("[ab]*a[ab]{10}", "python", 0).machine(), 100)
     assert not found.is_whole

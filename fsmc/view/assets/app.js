@@ -194,7 +194,13 @@ function summary() {
     $("figures").append(dt, dd);
   }
   if (machine.components.length > 1) parts(); else if (machine.nStates > ALL_AT_ONCE) depths();
-  $("summary").open = machine.nStates > ALL_AT_ONCE * 6 && !tokens;
+  const large = machine.components.some(component => component.states > ALL_AT_ONCE * 6);
+  $("strip").textContent = `${n(machine.nStates)} states, ${rows["force a byte"].replace(/.*\(|\)/g, "")} of them force a byte`
+    + (large ? "; drawn are those near the start and the walk: +2 means two more ways on" : "");
+  if (large) { // what a drawing cannot show comes first
+    $("token-part").before($("summary"));
+    $("summary").open = true;
+  }
 }
 
 function parts() {

@@ -128,7 +128,8 @@ class Drawing {
     const line = svg("path", { d, class: "line" + (edge.thick ? " thick" : "") + (edge.dotted ? " dotted" : ""), "marker-end": "url(#arrow)" });
     layer.append(line);
     this.elements.set(edge, line);
-    this.label(edge, at.x, at.y - (this.canvas.clientWidth > 620 ? 10 : 0), labels);
+    const straight = points.every(point => Math.abs(point.y - points[0].y) < 5); // there the label sits on the line, else in it
+    this.label(edge, at.x, at.y - (straight || edge.thick ? 11 : 0), labels);
   }
 
   loop(edge, at, layer, labels) {
@@ -177,9 +178,9 @@ class Drawing {
       this.canvas.querySelectorAll(".dot").forEach(old => old.remove());
       this.canvas.append(dot);
     } else this.canvas.querySelectorAll(".dot").forEach(old => old.remove());
-    const { x, y, width, height } = this.view, margin = 0.03;
+    const { x, y, width, height } = this.view, margin = 0.03, above = this.wide ? 0.22 : margin;
     if (center.x < x + width * margin || center.x > x + width * (1 - margin)) this.view.x = center.x - width * (this.wide ? 0.4 : 0.5);
-    if (center.y < y + height * margin || center.y > y + height * (1 - margin)) this.view.y = center.y - height / 2;
+    if (center.y < y + height * above || center.y > y + height * (1 - above)) this.view.y = center.y - height / 2;
     this.apply();
   }
 

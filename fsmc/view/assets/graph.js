@@ -41,14 +41,19 @@ class Graph {
           arcs.push({ kind: PLAIN, to: spelled.to, labels: [label], single, forced: true, bytes: [set[0], ...spelled.bytes], inside: [] });
           continue;
         }
-        const component = m.component[target], returns = [...(m.returns.get(m.frame[e]) || new Map())];
-        const key = component + ":" + returns.map(r => r.join(">")).join();
+        const component = m.component[target], frame = m.frame[e];
+        const exits = new Set(m.exits.get(target) || []);
+        const returns = [...(m.returns.get(frame) || new Map())].filter(([outcome]) => exits.has(outcome))
+          .map(([outcome, to]) => [outcome, to, m.names.get(frame + ":" + outcome) || "outcome " + outcome]);
+        const key = component + ":" + [...(m.returns.get(frame) || [])].map(r => r.join(">")).join();
         if (!boxes.has(key)) {
           const arc = { kind: CALL, id: key, component, entries: [], returns, forced: alone && single };
           boxes.set(key, arc);
           arcs.push(arc);
         }
-        boxes.get(key).entries.push({ label, to: target, frame: m.frame[e] });
+        const box = boxes.get(key);
+        for (const back of returns) if (!box.returns.some(([outcome]) => outcome === back[0])) box.returns.push(back);
+        box.entries.push({ label, to: target, frame });
       } else arcs.push({ kind: EXIT, outcome: target, label, redo: m.kind[e] === REDO });
     }
     const joined = arcs.filter(arc => { // bytes that lead to the same state, one of them alone or not, are one edge
@@ -204,7 +209,7 @@ class Graph {
             exits.add(leave);
             nodes.set(leave, { id: leave, kind: "exit", parent, instance: path, outcome: arc.outcome });
             const back = returns.get(arc.outcome);
-            if (back) edges.push({ from: leave, to: back, label: "", text: "", dotted: true });
+            if (back) edges.push({ from: leave, to: back.to, label: back.name, text: "", dotted: true });
           }
           edges.push({ from: id(state), to: leave, label: arc.label + (arc.redo ? " next" : ""), text: "", dotted: arc.redo });
         } else this.box(path, state, arc, parent, nodes, edges, link, id, shown);
@@ -220,10 +225,10 @@ class Graph {
     for (const entry of arc.entries) this.place.set("box" + path + "/" + state + "/" + entry.frame, box);
     if (!open) {
       edges.push({ from, to: box, label: arc.entries.map(e => e.label).join(" "), text: "", thick: arc.forced });
-      for (const [outcome, to] of arc.returns) link(box, to, { label: arc.returns.length > 1 ? "outcome " + outcome : "", text: "", dotted: true });
+      for (const [, to, name] of arc.returns) link(box, to, { label: arc.returns.length > 1 ? name : "", text: "", dotted: true });
       return;
     }
-    const returns = new Map(arc.returns.filter(([, to]) => shown.has(to)).map(([outcome, to]) => [outcome, id(to)]));
+    const returns = new Map(arc.returns.filter(([, to]) => shown.has(to)).map(([outcome, to, name]) => [outcome, { to: id(to), name: arc.returns.length > 1 ? name : "" }]));
     this.instance(box, arc.entries.map(e => e.to), arc.component, box, returns, nodes, edges);
     for (const entry of arc.entries) edges.push({ from, to: box + "/" + entry.to, label: entry.label, text: "", thick: arc.forced });
   }

@@ -27,6 +27,9 @@ class Machine {
       if (!this.returns.has(returns[i])) this.returns.set(returns[i], new Map());
       this.returns.get(returns[i]).set(returns[i + 1], returns[i + 2]);
     }
+    this.names = new Map(packed.returnNames.map(([frame, outcome, name]) => [frame + ":" + outcome, name]));
+    this.exits = new Map(); // entry → the outcomes with which it can end
+    for (const component of this.components) component.entries.forEach((entry, i) => this.exits.set(entry, component.exits[i]));
     this.rows = new Array(this.nStates); // byte → edge + 1, made when a state is first met
     this.sizes = this.byteSets.map(set => {
       let n = 0;
