@@ -29,12 +29,13 @@ _SCHEMA: dict[str, Any] = {
                 {"properties": {"a": {"not": {"pattern": "y"}}, "b": {"type": "number", "exclusiveMaximum": 0}}},
             ]
         },
+        "short": {"type": "string", "maxLength": 3},
         "different": {"type": "array", "items": {"enum": ["p", "q", 1, 2.5]}, "uniqueItems": True},
     },
     "patternProperties": {"^z[0-9]{1,2}$": {"format": "date"}},
     "additionalProperties": False,
 }
-_TEXT = b'{"counted": "abc", "alternatives": {"a": "x1", "b": 4}, "different": ["q", 1], "z1": "2024-02-29"}'
+_TEXT = b'{"counted": "abc", "alternatives": {"a": "x1", "b": 4}, "short": "xyz", "different": ["q", 1], "z1": "2024-02-29"}'
 
 
 @functools.cache
@@ -44,7 +45,11 @@ def warm_up_schemas() -> None:
     >>> warm_up_schemas()
     """
     machine = SchemaMachine(SchemaDocument(_SCHEMA), TextOptions()).handed_over()
-    trie = TokenTrie.build(Vocabulary.from_tokens([bytes([byte]) for byte in range(256)] + [b'": "', b'"}']))
+    letters = range(ord("a"), ord("z") + 1)
+    tokens = (
+        [bytes([byte]) for byte in range(256)] + [b'": "', b'"}'] + [bytes([a, b]) for a in letters for b in letters]
+    )
+    trie = TokenTrie.build(Vocabulary.from_tokens(tokens))
     masks = LazyMasks(machine, trie)
     row = np.empty(len(trie.all_tokens), np.int32)
     state, stack = machine.start, EMPTY_STACK

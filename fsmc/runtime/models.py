@@ -74,7 +74,7 @@ def load_tokenizer(source: str | os.PathLike[str], *, gguf_file: str | None = No
     """The tokenizer too, see `load_vocabulary`."""
     path = find_model(source, gguf_file)
     if path.suffix == ".gguf":
-        kept = _kept_folder(path)
+        kept = kept_folder(path)
         if not kept.is_dir():
             loaded = load_model(path)
             return loaded.tokenizer, loaded.vocab
@@ -139,7 +139,7 @@ def _as_no_model(path: Path) -> Iterator[None]:
         raise FsmcError(f"{path}: no model that transformers can load ({error})") from error
 
 
-def _kept_folder(file: Path) -> Path:
+def kept_folder(file: Path) -> Path:
     """Where the converted copy of this very GGUF file is kept. Raises FsmcError if the file is not there."""
     try:
         status = file.stat()
@@ -151,7 +151,7 @@ def _kept_folder(file: Path) -> Path:
 
 def _load_gguf(file: Path, dtype: str | torch.dtype) -> tuple[Any, Any]:
     """From the converted copy in the cache folder, which is made if there is none for this very file."""
-    folder = _kept_folder(file)
+    folder = kept_folder(file)
     if folder.is_dir():
         return _load_folder(folder, dtype)
     model, tokenizer = _convert_gguf(file)
