@@ -19,6 +19,15 @@ LINK = re.compile(r"(\]\()([^)\s:#]+)((?:#[^)\s]*)?\))")
 AS_PAGES = {"README.md": "index.md", "CHANGELOG.md": "changelog.md"}
 
 
+def on_config(config: Any) -> Any:
+    """A page that the navigation does not name yet is found under "More"."""
+    named = set(re.findall(r"[\w./-]+\.md", str(config.nav)))
+    pages = sorted(path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md"))
+    if more := [page for page in pages if page not in named]:
+        config.nav.append({"More": more})
+    return config
+
+
 def on_files(files: Any, config: Any) -> Any:
     """Add the generated pages, until no page links to a file that has none."""
     for source, page in AS_PAGES.items():
