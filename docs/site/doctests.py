@@ -1,4 +1,4 @@
-"""Docstrings for the site: examples at a Python prompt become blocks of code, ``Raises`` and arguments keep their lines."""
+"""Docstrings for the site: examples at a Python prompt become blocks of code, arguments get lines of their own."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class Doctests(griffe.Extension):
 
 
 def fenced(text: str) -> str:
-    """Blocks that begin with ``>>>`` end at the next empty line; a line ``name: …`` begins a line of its own."""
+    """Blocks that begin with ``>>>`` end at the next empty line; ``name: …`` after a full stop begins a paragraph."""
     blocks = []
     for block in re.split(r"\n\s*\n", text):
         if block.lstrip().startswith(">>>"):
             blocks.append(f"```pycon\n{block}\n```")
         else:
-            blocks.append(re.sub(r"\n(?=[a-z_]+(?:, [a-z_]+)*: )", "\n\n", block))
+            blocks.append(re.sub(r"(?<=[.:])\n(?=[a-z_]+(?:, [a-z_]+)*: )", "\n\n", block))
     return "\n\n".join(blocks)
