@@ -252,8 +252,8 @@ class SchemaSource:
 
     def recipe(self) -> SchemaRecipe:
         """All that its machine is made from."""
-        from fsmc.compiler.schema.machine import TextOptions
         from fsmc.compiler.schema.recipe import SchemaRecipe
+        from fsmc.compiler.schema.text_options import TextOptions
 
         return SchemaRecipe(self.text, TextOptions(**self.options), self.draft, self.unique_items)
 

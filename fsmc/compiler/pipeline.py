@@ -38,7 +38,7 @@ from fsmc.compiler.tokens.store import GrammarCache, from_bytes, to_bytes
 from fsmc.compiler.tokens.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
-    from fsmc.compiler.schema.machine import TextOptions
+    from fsmc.compiler.schema.text_options import TextOptions
 
 log = logging.getLogger("fsmc")
 
@@ -318,7 +318,7 @@ class GrammarCompiler:
     @cached_property
     def _text_options(self) -> TextOptions:
         """The layout of JSON texts; asked for when the first schema comes, which is when its kernels are loaded."""
-        from fsmc.compiler.schema.machine import TextOptions
+        from fsmc.compiler.schema.text_options import TextOptions
         from fsmc.compiler.warm_up import warm_up_schemas
 
         warm_up_schemas()

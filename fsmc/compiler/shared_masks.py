@@ -19,7 +19,8 @@ import numpy.typing as npt
 
 from fsmc.compiler.automata.lazy_rsm import LazyRSM
 from fsmc.compiler.errors import IndexFileError
-from fsmc.compiler.schema.machine import TextOptions, any_value
+from fsmc.compiler.schema.machine import any_value
+from fsmc.compiler.schema.text_options import TextOptions
 from fsmc.compiler.tokens.lazy_masks import LazyMasks, SharedRow
 from fsmc.compiler.tokens.store import load_arrays, save_arrays
 from fsmc.compiler.tokens.trie import trie_of

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from fsmc.compiler.schema.document import SchemaDocument
-from fsmc.compiler.schema.machine import SchemaMachine, TextOptions
+from fsmc.compiler.schema.machine import SchemaMachine
+from fsmc.compiler.schema.text_options import TextOptions
 from fsmc.compiler.tokens.lazy_masks import LazyMasks
 from fsmc.compiler.tokens.stacks import EMPTY_STACK
 from fsmc.compiler.tokens.trie import TokenTrie

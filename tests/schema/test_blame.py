@@ -10,8 +10,8 @@ from schema_strategies import SchemaMaker
 
 from fsmc.compiler.errors import FsmcError
 from fsmc.compiler.schema.blame import applicable, blame, can_go_on
-from fsmc.compiler.schema.machine import TextOptions
 from fsmc.compiler.schema.recipe import SchemaRecipe
+from fsmc.compiler.schema.text_options import TextOptions
 
 PERSON = {
     "type": "object",

@@ -12,7 +12,8 @@ from schema_strategies import Walk, validator
 
 from fsmc.compiler.errors import EmptyLanguageError
 from fsmc.compiler.schema.document import SchemaDocument
-from fsmc.compiler.schema.machine import SchemaMachine, TextOptions
+from fsmc.compiler.schema.machine import SchemaMachine
+from fsmc.compiler.schema.text_options import TextOptions
 
 KEYS = ("a", "b", "k")
 VALUES = (None, 1, 2, "x")

@@ -11,7 +11,8 @@ from schema_strategies import validator
 
 from fsmc.compiler.errors import EmptyLanguageError, UnsupportedSchemaError
 from fsmc.compiler.schema.document import SchemaDocument
-from fsmc.compiler.schema.machine import SchemaMachine, TextOptions
+from fsmc.compiler.schema.machine import SchemaMachine
+from fsmc.compiler.schema.text_options import TextOptions
 
 CLOSED_OBJECT = {
     "type": "object",

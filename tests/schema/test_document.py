@@ -10,8 +10,9 @@ import referencing.jsonschema
 
 from fsmc.compiler.errors import LimitExceeded, SchemaError, UnsupportedSchemaError
 from fsmc.compiler.schema.document import SchemaDocument
-from fsmc.compiler.schema.machine import SchemaMachine, TextOptions
+from fsmc.compiler.schema.machine import SchemaMachine
 from fsmc.compiler.schema.source import parse_json, schema_of
+from fsmc.compiler.schema.text_options import TextOptions
 
 DRAFT = {
     4: "http://json-schema.org/draft-04/schema#",

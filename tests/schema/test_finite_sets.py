@@ -16,10 +16,11 @@ from fsmc.compiler.schema.bits import as_bools, as_mask
 from fsmc.compiler.schema.document import SchemaDocument
 from fsmc.compiler.schema.formula import FALSE, TRUE, Formulas
 from fsmc.compiler.schema.joint import joint_component
-from fsmc.compiler.schema.machine import SchemaMachine, TextOptions
+from fsmc.compiler.schema.machine import SchemaMachine
 from fsmc.compiler.schema.number_machines import number_sorters, plain_numbers
 from fsmc.compiler.schema.string_machines import string_sorters
 from fsmc.compiler.schema.strings import string_component
+from fsmc.compiler.schema.text_options import TextOptions
 from fsmc.compiler.schema.word_machine import word_machine
 
 

@@ -22,9 +22,10 @@ from fsmc.compiler.schema.document import SchemaDocument
 from fsmc.compiler.schema.format_doubts import INEXACT
 from fsmc.compiler.schema.formats import KNOWN_FORMATS, MAX_LENGTH, doubtful_dfa, format_dfa
 from fsmc.compiler.schema.formula import Formulas
-from fsmc.compiler.schema.machine import SchemaMachine, TextOptions
+from fsmc.compiler.schema.machine import SchemaMachine
 from fsmc.compiler.schema.string_emptiness import string_satisfiable
 from fsmc.compiler.schema.strings import string_component
+from fsmc.compiler.schema.text_options import TextOptions
 from fsmc.compiler.syntax.regex import parse_regex
 
 SUITE = Path(__file__).resolve().parents[3] / "shared" / "data" / "json_schema_test_suite_dev.jsonl.gz"

@@ -11,7 +11,8 @@ from types import ModuleType
 import pytest
 
 from fsmc.compiler.schema.document import SchemaDocument
-from fsmc.compiler.schema.machine import SchemaMachine, TextOptions
+from fsmc.compiler.schema.machine import SchemaMachine
+from fsmc.compiler.schema.text_options import TextOptions
 
 BENCHMARK = Path(__file__).resolve().parents[2] / "benchmarks" / "growth.py"
 LINEAR = {

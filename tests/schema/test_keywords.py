@@ -10,7 +10,8 @@ from fsmc.compiler.schema.atoms import ARRAY, NULL, NUMBER, OBJECT, STRING, TYPE
 from fsmc.compiler.schema.document import SchemaDocument
 from fsmc.compiler.schema.formula import FALSE, TRUE, Formulas
 from fsmc.compiler.schema.keywords import Keywords
-from fsmc.compiler.schema.machine import SchemaMachine, TextOptions
+from fsmc.compiler.schema.machine import SchemaMachine
+from fsmc.compiler.schema.text_options import TextOptions
 from fsmc.compiler.schema.values import canonical
 
 ALL, FROM_6, FROM_7, FROM_2019, ONLY_2020 = (

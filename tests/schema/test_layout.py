@@ -10,7 +10,8 @@ import pytest
 
 from fsmc.compiler.automata.lazy_rsm import LazyRSM
 from fsmc.compiler.schema.document import SchemaDocument
-from fsmc.compiler.schema.machine import SchemaMachine, TextOptions
+from fsmc.compiler.schema.machine import SchemaMachine
+from fsmc.compiler.schema.text_options import TextOptions
 
 SCHEMA = {
     "type": "object",

@@ -11,7 +11,8 @@ import pytest
 from schema_strategies import Walk
 
 from fsmc.compiler.schema.document import SchemaDocument
-from fsmc.compiler.schema.machine import SchemaMachine, TextOptions
+from fsmc.compiler.schema.machine import SchemaMachine
+from fsmc.compiler.schema.text_options import TextOptions
 
 CASES: list[tuple[Any, list[Any]]] = [
     ({"type": "integer", "minimum": -3, "maximum": 5}, list(range(-3, 6))),

@@ -12,9 +12,10 @@ from fsmc.compiler.errors import EmptyLanguageError
 from fsmc.compiler.schema.atoms import OBJECT
 from fsmc.compiler.schema.bits import bits
 from fsmc.compiler.schema.document import SchemaDocument
-from fsmc.compiler.schema.machine import SchemaMachine, TextOptions
+from fsmc.compiler.schema.machine import SchemaMachine
 from fsmc.compiler.schema.next_keys import NextKeys
 from fsmc.compiler.schema.objects import ObjectShape
+from fsmc.compiler.schema.text_options import TextOptions
 
 
 def shape_of(schema: Any, order: tuple[str, ...], *, any_order: bool = False) -> ObjectShape:

@@ -11,7 +11,8 @@ import pytest
 
 from fsmc.compiler.errors import EmptyLanguageError, LimitExceeded
 from fsmc.compiler.schema.document import SchemaDocument
-from fsmc.compiler.schema.machine import SchemaMachine, TextOptions
+from fsmc.compiler.schema.machine import SchemaMachine
+from fsmc.compiler.schema.text_options import TextOptions
 
 LONG = 12345678901234567890123456789012345  # more digits than Decimal's default context keeps
 TEXTS = [

@@ -14,7 +14,8 @@ from fsmc.compiler.automata.lazy_rsm import LazyRSM
 from fsmc.compiler.automata.recursion import Like
 from fsmc.compiler.errors import EmptyLanguageError
 from fsmc.compiler.schema.document import SchemaDocument
-from fsmc.compiler.schema.machine import SchemaMachine, TextOptions
+from fsmc.compiler.schema.machine import SchemaMachine
+from fsmc.compiler.schema.text_options import TextOptions
 
 
 def machine(schema: Any, order: str) -> LazyRSM | None:

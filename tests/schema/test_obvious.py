@@ -9,8 +9,9 @@ import pytest
 
 from fsmc.compiler.schema.atoms import ARRAY, OBJECT
 from fsmc.compiler.schema.document import SchemaDocument
-from fsmc.compiler.schema.machine import SchemaMachine, TextOptions, _any_value
+from fsmc.compiler.schema.machine import SchemaMachine, _any_value
 from fsmc.compiler.schema.string_machines import pattern_dfa, pattern_expr
+from fsmc.compiler.schema.text_options import TextOptions
 from fsmc.compiler.syntax.expr import surely_matches
 
 SCHEMAS: list[dict[str, Any]] = [

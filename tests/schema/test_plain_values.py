@@ -12,8 +12,9 @@ from fsmc.compiler.errors import FsmcError
 from fsmc.compiler.schema.document import SchemaDocument
 from fsmc.compiler.schema.emptiness import Emptiness
 from fsmc.compiler.schema.formats import KNOWN_FORMATS
-from fsmc.compiler.schema.machine import SchemaMachine, TextOptions
+from fsmc.compiler.schema.machine import SchemaMachine
 from fsmc.compiler.schema.obvious import Obvious
+from fsmc.compiler.schema.text_options import TextOptions
 from tests.schema_strategies import SchemaMaker
 
 PLAIN: list[Any] = [

@@ -15,7 +15,8 @@ from schema_strategies import InstanceMaker, SchemaMaker, accepts_in_some_order,
 from fsmc.compiler.automata.lazy_rsm import LazyRSM
 from fsmc.compiler.errors import EmptyLanguageError, LimitExceeded, UnsupportedSchemaError
 from fsmc.compiler.schema.document import SchemaDocument
-from fsmc.compiler.schema.machine import SchemaMachine, TextOptions
+from fsmc.compiler.schema.machine import SchemaMachine
+from fsmc.compiler.schema.text_options import TextOptions
 
 SEEDS_PER_DRAFT = {2020: 150, 2019: 30, 7: 60, 6: 20, 4: 30}
 INSTANCES = 12

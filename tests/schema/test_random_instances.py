@@ -10,9 +10,9 @@ import jsonschema
 import pytest
 
 from fsmc.compiler.errors import LimitExceeded
-from fsmc.compiler.schema.machine import TextOptions
 from fsmc.compiler.schema.recipe import SchemaRecipe
 from fsmc.compiler.schema.sampling import InstanceSampler
+from fsmc.compiler.schema.text_options import TextOptions
 
 LEAF = {"type": "object", "properties": {"leaf": {"const": 1}}, "required": ["leaf"], "additionalProperties": False}
 SCHEMAS: dict[str, Any] = {

@@ -9,7 +9,8 @@ import pytest
 
 from fsmc.compiler.errors import EmptyLanguageError, FsmcError
 from fsmc.compiler.schema.document import SchemaDocument
-from fsmc.compiler.schema.machine import SchemaMachine, TextOptions
+from fsmc.compiler.schema.machine import SchemaMachine
+from fsmc.compiler.schema.text_options import TextOptions
 
 DATA = Path(__file__).parents[2].parent / "shared/data/json_schema_test_suite_dev.jsonl.gz"
 DRAFTS = {"draft4": 4, "draft7": 7, "draft2020-12": 2020}

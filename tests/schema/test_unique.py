@@ -14,7 +14,8 @@ from schema_strategies import sample, validator
 from fsmc.compiler.automata.lazy_rsm import LazyRSM
 from fsmc.compiler.errors import EmptyLanguageError, UnsupportedSchemaError
 from fsmc.compiler.schema.document import SchemaDocument
-from fsmc.compiler.schema.machine import SchemaMachine, TextOptions
+from fsmc.compiler.schema.machine import SchemaMachine
+from fsmc.compiler.schema.text_options import TextOptions
 
 VALUES = [None, True, 1, 2, "a", "b", [], [1], {"a": 1}]
 

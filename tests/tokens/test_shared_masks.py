@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import fsmc
-from fsmc.compiler.schema.machine import TextOptions, any_value
+from fsmc.compiler.schema.machine import any_value
+from fsmc.compiler.schema.text_options import TextOptions
 from fsmc.compiler.shared_masks import KIND, share_masks
 from fsmc.compiler.tokens import lazy_masks
 from fsmc.compiler.tokens.store import load_arrays, save_arrays

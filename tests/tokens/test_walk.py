@@ -10,9 +10,10 @@ from rsm_examples import EXAMPLES, Example
 
 from fsmc.compiler.automata.rsm import RSM, Configuration
 from fsmc.compiler.errors import LimitExceeded
-from fsmc.compiler.tokens import mask_walk, walk
+from fsmc.compiler.tokens import mask_source, mask_walk, walk
 from fsmc.compiler.tokens import stacks as stacks_module
-from fsmc.compiler.tokens.mask_walk import Source, ids_in, new_scratch, walk_configuration
+from fsmc.compiler.tokens.mask_source import N_RANGES, Source, new_scratch
+from fsmc.compiler.tokens.mask_walk import ids_in, walk_configuration
 from fsmc.compiler.tokens.stacks import EMPTY_STACK, ReturnStacks
 from fsmc.compiler.tokens.trie import TokenTrie
 from fsmc.compiler.tokens.vocabulary import Vocabulary
@@ -89,7 +90,7 @@ def allowed_ids(machine, stacks, trie, state, stack) -> tuple[int, list[int]]:
     """How many frames the mask of a configuration depends on, and the tokens it allows."""
     scratch = new_scratch(trie)
     n_frames = walk_configuration(machine, stacks, Source.of(trie, trie.tops), state, stack, scratch)
-    n_ranges = scratch.view[mask_walk.N_RANGES]
+    n_ranges = scratch.view[N_RANGES]
     ranges = scratch.ranges[:n_ranges]
     assert (ranges[:, 0] < ranges[:, 1]).all() and (ranges[1:, 0] > ranges[:-1, 1]).all()
     n_tokens = int((ranges[:, 1] - ranges[:, 0]).sum())
@@ -155,12 +156,12 @@ def test_kernels_do_what_their_python_does(monkeypatch):
     def mask_at(_machine, _stacks, _trie, _source, _scratch, registers):
         own = (*machine.tables[:6], plain.nodes)
         scratch, before = scratches[-1], registers.tolist()
-        scratch.path[0, :2] = before[mask_walk.STATE], before[mask_walk.STACK]
-        n_nodes = plain.nodes[before[mask_walk.STACK], 2]
+        scratch.path[0, :2] = before[mask_source.STATE], before[mask_source.STACK]
+        n_nodes = plain.nodes[before[mask_source.STACK], 2]
         status, _, _, lowest, n_ranges, *_ = mask_walk._walk(
-            *own, trie.packed, trie.tops, scratch.ranges, scratch.path, before[mask_walk.STACK], 0, -1, n_nodes, 0
+            *own, trie.packed, trie.tops, scratch.ranges, scratch.path, before[mask_source.STACK], 0, -1, n_nodes, 0
         )
-        registers[[mask_walk.N_RANGES, mask_walk.LOOKED]] = n_ranges, n_nodes - lowest
+        registers[[N_RANGES, mask_source.LOOKED]] = n_ranges, n_nodes - lowest
         return status
 
     scratches = []

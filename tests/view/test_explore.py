@@ -6,8 +6,8 @@ import pytest
 
 from fsmc.cli.machine import Source
 from fsmc.compiler.automata.dfa import DEAD
-from fsmc.compiler.schema.machine import TextOptions
 from fsmc.compiler.schema.recipe import SchemaRecipe
+from fsmc.compiler.schema.text_options import TextOptions
 from fsmc.view.explore import CALL_EDGE, EXIT_EDGE, NOT_EXPLORED, PLAIN_EDGE, explore
 from fsmc.view.page import page
 from fsmc.view.vocabulary import merges_document

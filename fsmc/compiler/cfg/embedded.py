@@ -15,8 +15,8 @@ from fsmc.compiler.automata.lazy_rsm import LazyRSM
 from fsmc.compiler.automata.recursion import Block
 from fsmc.compiler.automata.tables import CALL, EXIT, RECORDED
 from fsmc.compiler.errors import EmptyLanguageError, GrammarError, SchemaError, UnsupportedGrammarError
-from fsmc.compiler.schema.machine import TextOptions
 from fsmc.compiler.schema.recipe import SchemaRecipe
+from fsmc.compiler.schema.text_options import TextOptions
 from fsmc.compiler.syntax.grammar_tree import Schema
 
 _SPACE = b" \t\n\r"

@@ -29,7 +29,8 @@ class Counts:
     larger one. So a formula that turns up inside itself, on a way that can be completed, need not be followed.
 
     >>> from fsmc.compiler.schema.document import SchemaDocument
-    >>> from fsmc.compiler.schema.machine import SchemaMachine, TextOptions
+    >>> from fsmc.compiler.schema.machine import SchemaMachine
+    >>> from fsmc.compiler.schema.text_options import TextOptions
     >>> machine = SchemaMachine(SchemaDocument({"enum": [[1], [2], {"a": None}]}), TextOptions())
     >>> counts, root = Counts(machine.emptiness), machine.keywords.schema(0)
     >>> counts.at_least(root, 3), counts.at_least(root, 4)

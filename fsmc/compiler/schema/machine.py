@@ -8,10 +8,9 @@ made when the machine first gets there. Components are shared wherever the formu
 from __future__ import annotations
 
 import weakref
-from dataclasses import dataclass
 from functools import lru_cache
 from types import MethodType
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from fsmc.compiler.automata.determinize import MAX_SECONDS
 from fsmc.compiler.automata.determinize import MAX_STATES as MAX_STATES_AT_ONCE
@@ -23,6 +22,7 @@ from fsmc.compiler.schema.atoms import ARRAY, NUMBER, OBJECT, STRING, Integer, N
 from fsmc.compiler.schema.bits import bits
 from fsmc.compiler.schema.clock import Clock
 from fsmc.compiler.schema.contradiction import contradiction
+from fsmc.compiler.schema.counted_blocks import CountedBlock
 from fsmc.compiler.schema.counts import Counts
 from fsmc.compiler.schema.document import SchemaDocument
 from fsmc.compiler.schema.early import refuse_early
@@ -53,34 +53,8 @@ from fsmc.compiler.schema.positions import (
     Spaced,
 )
 from fsmc.compiler.schema.resident import resident
-from fsmc.compiler.schema.scalar_blocks import STRUCTURAL, WHITE_SPACE, CountedBlock, ScalarBlocks
-
-
-@dataclass(frozen=True, slots=True)
-class TextOptions:
-    """How the JSON text is laid out.
-
-    whitespace: "flexible" (up to ``max_whitespace`` characters wherever JSON allows white space), "compact" (none), or
-    "json" (one space after a comma or colon, as ``json.dumps`` writes). indent: spaces per level, each member and item
-    on a line of its own, as ``json.dumps(indent=…)``; overrides whitespace. property_order: "schema" (declared members in
-    the order of `member_order`, others after them) or "any".
-    """
-
-    whitespace: Literal["flexible", "compact", "json"] = "flexible"
-    max_whitespace: int = 40
-    indent: int | None = None
-    property_order: Literal["schema", "any"] = "schema"
-
-    def __post_init__(self) -> None:
-        for name, value, values in (
-            ("whitespace", self.whitespace, ("flexible", "compact", "json")),
-            ("property_order", self.property_order, ("schema", "any")),
-        ):
-            if value not in values:
-                raise ValueError(f"{name}={value!r} must be one of {', '.join(map(repr, values))}")
-        for name, number, least in (("max_whitespace", self.max_whitespace, 1), ("indent", self.indent, 0)):
-            if number is not None and number < least:
-                raise ValueError(f"{name}={number} must be at least {least}")
+from fsmc.compiler.schema.scalar_blocks import STRUCTURAL, WHITE_SPACE, ScalarBlocks
+from fsmc.compiler.schema.text_options import TextOptions
 
 
 class _ValueStarts(NamedTuple):

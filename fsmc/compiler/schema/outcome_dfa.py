@@ -72,6 +72,14 @@ class OutcomeDFA:
         return [int(count) if count < MAX_COUNT else None for count in total.tolist()]
 
 
+def own_class(dfa: OutcomeDFA, alone: bytes) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int32]]:
+    """The tables of a machine with a class of its own for each byte of ``alone``; the arrays are new and writable."""
+    byte_class = dfa.byte_class.copy()
+    columns = [dfa.delta, *(dfa.delta[:, byte_class[byte], None] for byte in alone)]
+    byte_class[list(alone)] = dfa.delta.shape[1] + np.arange(len(alone))
+    return byte_class, np.concatenate(columns, axis=1)
+
+
 def trimmed(
     byte_class: npt.NDArray[np.uint8],
     delta: npt.NDArray[np.int32],

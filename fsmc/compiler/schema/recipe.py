@@ -19,9 +19,10 @@ import referencing.jsonschema
 
 from fsmc.compiler.errors import SchemaError
 from fsmc.compiler.schema.document import SchemaDocument
-from fsmc.compiler.schema.machine import SchemaMachine, TextOptions
+from fsmc.compiler.schema.machine import SchemaMachine
 from fsmc.compiler.schema.references import SPECIFICATIONS
 from fsmc.compiler.schema.source import parse_json, schema_of
+from fsmc.compiler.schema.text_options import TextOptions
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,9 @@ import numpy.typing as npt
 from fsmc.compiler.automata.tables import CALL, EXIT
 from fsmc.compiler.errors import LimitExceeded
 from fsmc.compiler.schema.bits import bits
+from fsmc.compiler.schema.counted_blocks import CountedBlock
 from fsmc.compiler.schema.ending import short_ending
 from fsmc.compiler.schema.machine import SchemaMachine
-from fsmc.compiler.schema.scalar_blocks import CountedBlock
 from fsmc.compiler.schema.walk import Move, Walk, Walker
 
 MAX_STEPS = 100_000

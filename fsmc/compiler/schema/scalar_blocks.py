@@ -7,19 +7,16 @@ string ends with its closing quote; a number only where something else begins, s
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
-from fsmc.compiler.automata.byte_groups import loop_groups
 from fsmc.compiler.automata.lazy_rsm import LazyRSM
-from fsmc.compiler.automata.recursion import Alike, Counted
-from fsmc.compiler.automata.tables import FOREVER
 from fsmc.compiler.schema.atoms import FALSE_LITERAL, NULL, NUMBER, STRING, TRUE_LITERAL, Format, Integer, StrEnum
 from fsmc.compiler.schema.counted import CountedString
+from fsmc.compiler.schema.counted_blocks import CountedBlocks
 from fsmc.compiler.schema.formula import TRUE, Formulas
 from fsmc.compiler.schema.json_text import escape_json, json_spelling
 from fsmc.compiler.schema.key_rows import MAX_NODES, KeyRows, NameTrie
@@ -27,7 +24,7 @@ from fsmc.compiler.schema.key_space import UNDECLARED, KeySpace
 from fsmc.compiler.schema.key_trie import KeyNode, KeyTrie, any_key
 from fsmc.compiler.schema.left_out import SharedComponent, by_first_byte, split_left_out
 from fsmc.compiler.schema.numbers import conditions, number_component
-from fsmc.compiler.schema.outcome_dfa import OutcomeDFA
+from fsmc.compiler.schema.outcome_dfa import OutcomeDFA, own_class
 from fsmc.compiler.schema.outcomes import Outcomes
 from fsmc.compiler.schema.strings import listed_strings, split_length, string_component
 from fsmc.compiler.schema.values import number_text
@@ -46,15 +43,6 @@ MAX_LENGTH_AT_ONCE = 2_000
 
 _NOTHING = bytes(256), [0]
 """The row of a state from which nothing leads on."""
-
-ENTRIES_AT_ONCE = 1 << 14
-"""Edges of a counted string that are made together, for one count at least."""
-
-MIN_ROOM = 12
-"""Nearer to the bound than so many bytes, a counted string's mask is walked on its own: it is small."""
-
-_ANY_STRING = (STRING, None)
-"""The name of the block of all strings."""
 
 _LITERALS = {NULL: b"null", TRUE_LITERAL: b"true", FALSE_LITERAL: b"false"}
 _NUMBER_ENDS = WHITE_SPACE + b",]}"
@@ -300,14 +288,14 @@ class ScalarBlocks:
 
     def _quoted(self, dfa: OutcomeDFA, exits: list[int], name: Hashable = None) -> int:
         """Add a machine over the text between quotes; its closing quote stands for ``exits[outcome of the state]``."""
-        byte_class, delta = _own_class(dfa, b'"')
+        byte_class, delta = own_class(dfa, b'"')
         ends = dfa.outcome >= 0
         delta[ends, byte_class[ord('"')]] = np.array(exits, np.int32)[dfa.outcome[ends]]
         return self.rsm.add_block(byte_class, delta, np.full(len(delta), -1, np.int32), name) + dfa.start
 
     def _number(self, dfa: OutcomeDFA, name: Hashable) -> dict[int, int]:
         """Add a machine over a number's text, which ends only where something else begins, or the whole text ends."""
-        byte_class, delta = _own_class(dfa, self._number_ends)
+        byte_class, delta = own_class(dfa, self._number_ends)
         outcomes = np.array([self.outcomes.number(v) for v in dfa.vectors], np.int32)
         codes = np.array([self.rsm.exit_redo(int(o)) for o in outcomes], np.int32)
         ends = dfa.outcome >= 0
@@ -329,122 +317,6 @@ class ScalarBlocks:
         return {text[0]: self.rsm.add_block(byte_class, delta, np.full(len(delta), -1, np.int32), text) + 1}
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class CountedBlock(Alike):
-    """The key of the states of a counted string for some counts from ``first`` on."""
-
-    string: CountedBlocks
-    first: int
-
-    def build(self, state: int) -> None:
-        """Make the row of a state, and mostly of all."""
-        self.string.build(self.first, state)
-
-    def like(self, state: int) -> tuple[int, int]:
-        """See `Alike`."""
-        return self.string.like(self.first, state)
-
-    def counted(self, state: int) -> Counted | None:
-        """See `Alike`."""
-        return self.string.bounds(self.first, state)
-
-
-class CountedBlocks:
-    """The states of a `CountedString` in a machine: blocks of counts, made as texts get there.
-
-    exits: for each outcome, the code of the closing quote. name: that of the machine without the count, see `Block`.
-    """
-
-    def __init__(self, rsm: LazyRSM, counted: CountedString, exits: list[int], name: Hashable) -> None:
-        self.rsm, self.counted, self._name = rsm, counted, name
-        self._uncounted: int | None = None
-        self._byte_class, _ = _own_class(counted.dfa, b'"')
-        self._map = rsm.class_map(self._byte_class)
-        self._exits = np.array([*exits, 0], np.int32)  # [-1]: of a state in which the text may not end
-        loops = loop_groups(
-            counted.dfa.delta, counted.dfa.byte_class, spread=False
-        )  # `CountedString.room` is for loops
-        self._loops = np.where(counted.whole, loops, 0)
-        self._blocks: dict[int, int] = {}
-        self._n_counts = max(1, min(32, ENTRIES_AT_ONCE // counted.dfa.delta.size))  # in a block
-
-    @property
-    def start(self) -> int:
-        """The state after the opening quote."""
-        return self._offset(0) + self.counted.dfa.start
-
-    def _offset(self, count: int) -> int:
-        """What to add to a state of the uncounted machine, after ``count`` characters."""
-        n = self.counted.dfa.n_states
-        block, place = divmod(count, self._n_counts)
-        if block not in self._blocks:
-            key = CountedBlock(self, block * self._n_counts)
-            self._blocks[block] = self.rsm.reserve(self._n_counts * n, key)
-        return self._blocks[block] + place * n
-
-    def like(self, first: int, state: int) -> tuple[int, int]:
-        """The state without the count, and how many bytes surely do not bring the text too near to the bound: each is a
-        character at most, and what remains must leave room for the shortest rest that any state has."""
-        counted = self.counted
-        count, q = divmod(state - self._offset(first), counted.dfa.n_states)
-        count += first
-        room = FOREVER if counted.maximum is None else counted.maximum - count - counted.longest_short_rest
-        if not counted.may_end(count) or room < MIN_ROOM:
-            return 0, 0
-        return self._without_count() + q, room
-
-    def bounds(self, first: int, state: int) -> Counted | None:
-        """How many characters have to come, and may, if any will do."""
-        if self._name != _ANY_STRING:
-            return None
-        counted = self.counted
-        count, q = divmod(state - self._offset(first), counted.dfa.n_states)
-        count += first
-        high = FOREVER if counted.maximum is None else counted.maximum - count
-        offset = self._without_count()
-        return Counted(offset + q, counted.minimum - count, high, self._name, offset, counted.whole)
-
-    def _without_count(self) -> int:
-        """What to add to a state of the uncounted machine where there is no count."""
-        with self.rsm.lock:
-            if self._uncounted is None:
-                dfa = self.counted.dfa
-                delta = np.concatenate((dfa.delta, dfa.delta[:, dfa.byte_class[ord('"')], None]), axis=1)
-                quote, ends = self._byte_class[ord('"')], dfa.outcome >= 0
-                delta[ends, quote] = self._exits[dfa.outcome[ends]]
-                self._uncounted = self.rsm.add_block(
-                    self._byte_class, delta, np.full(len(delta), -1, np.int32), self._name
-                )
-        return self._uncounted
-
-    def build(self, first: int, state: int) -> None:
-        """Make the rows for the counts from ``first`` on; only that of ``state`` where there would be many for one count."""
-        counted, dfa = self.counted, self.counted.dfa
-        n_counts = self._n_counts
-        if dfa.delta.size > ENTRIES_AT_ONCE:
-            start = self._offset(first)
-            row = counted.row(state - start, first, start, self._offset(counted.next_count(first)))
-            outcome = dfa.outcome[state - start] if counted.may_end(first) else -1
-            quote = self._exits[outcome] if outcome >= 0 else row[dfa.byte_class[ord('"')]]
-            room = counted.room([first])[0, state - start]
-            self.rsm.set_rows(
-                state, self._map, np.append(row, quote)[None], loops=self._loops[state - start], room=room
-            )
-            return
-        counts = range(first, first + n_counts)
-        here = self._offset(first) + dfa.n_states * np.arange(n_counts)
-        there = np.array([self._offset(counted.next_count(count)) for count in counts])
-        edges = counted.rows(counts, here, there)
-        rows = np.concatenate((edges, edges[:, :, dfa.byte_class[ord('"')], None]), axis=2)
-        ends = dfa.outcome >= 0
-        may_end = np.array([counted.may_end(count) for count in counts])
-        quote = rows[:, :, -1]
-        quote[np.ix_(may_end, ends)] = self._exits[dfa.outcome[ends]]
-        codes, room = rows.reshape(n_counts * dfa.n_states, -1), counted.room(counts).reshape(-1)
-        loops = np.tile(self._loops, n_counts)
-        self.rsm.set_rows(self._blocks[first // n_counts], self._map, codes, loops=loops, room=room)
-
-
 @lru_cache(maxsize=16)
 def _white_space_tables(n: int, end: int) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int32], npt.NDArray[np.int32]]:
     """State k: k characters have been read; what may stand after white space is ``end``."""
@@ -457,11 +329,3 @@ def _white_space_tables(n: int, end: int) -> tuple[npt.NDArray[np.uint8], npt.ND
     final = np.zeros(n + 1, np.int32)
     final[0] = -1
     return byte_class, delta, final
-
-
-def _own_class(dfa: OutcomeDFA, alone: bytes) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int32]]:
-    """The tables of a machine with a class of its own for each byte of ``alone``; the arrays are new and writable."""
-    byte_class = dfa.byte_class.copy()
-    columns = [dfa.delta, *(dfa.delta[:, byte_class[byte], None] for byte in alone)]
-    byte_class[list(alone)] = dfa.delta.shape[1] + np.arange(len(alone))
-    return byte_class, np.concatenate(columns, axis=1)

@@ -20,12 +20,13 @@ from fsmc.compiler.errors import ConstraintError, EmptyLanguageError, LimitExcee
 from fsmc.compiler.schema.atoms import ARRAY, NUMBER, OBJECT, STRING
 from fsmc.compiler.schema.contradiction import contradiction
 from fsmc.compiler.schema.document import SchemaDocument
-from fsmc.compiler.schema.machine import SchemaMachine, TextOptions
+from fsmc.compiler.schema.machine import SchemaMachine
 from fsmc.compiler.schema.outcomes import Truth
 from fsmc.compiler.schema.positions import Edges, Position, Return
 from fsmc.compiler.schema.references import SPECIFICATIONS
 from fsmc.compiler.schema.resources import declared_draft
 from fsmc.compiler.schema.source import parse_json
+from fsmc.compiler.schema.text_options import TextOptions
 from fsmc.compiler.tags.embedded import AfterCalled, Called, Embedded, Inside, doubt, inside_edges
 from fsmc.compiler.tags.free_text import CALL
 from fsmc.compiler.tags.language import TagLanguage, calls_in

@@ -15,7 +15,7 @@ from fsmc.compiler.automata.dfa import DFA
 from fsmc.compiler.automata.lazy_rsm import LazyRSM
 from fsmc.compiler.automata.rsm import RSM
 from fsmc.compiler.errors import ConstraintError
-from fsmc.compiler.schema.machine import TextOptions
+from fsmc.compiler.schema.text_options import TextOptions
 from fsmc.compiler.tags.embedded import Embedded
 from fsmc.compiler.tags.language import Marker, tag_language
 from fsmc.compiler.tags.machine import TagMachine

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fsmc.compiler.automata.dfa import Array
-from fsmc.compiler.tokens.mask_walk import Source
+from fsmc.compiler.tokens.mask_source import Source
 from fsmc.compiler.tokens.trie import TokenTrie
 from fsmc.jit import kernel
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from fsmc.compiler.automata.dfa import Array
 from fsmc.compiler.automata.recursion import Counted, RecursiveMachine
-from fsmc.compiler.tokens.mask_walk import RECORD, Scratch
+from fsmc.compiler.tokens.mask_source import RECORD, Scratch
 from fsmc.compiler.tokens.trie import DEPTH, END, START, TokenTrie
 from fsmc.jit import bytes_at, int_rows_at, ints_at, kernel
 
