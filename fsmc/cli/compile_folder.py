@@ -29,7 +29,7 @@ def compile_folder(
     as_json: bool,
 ) -> None:
     """Do what is not done yet, and say what there is then; files that cannot be compiled are named, and end with exit code 2."""
-    from fsmc.kernels import compile_kernels, listed_kernels
+    from fsmc.compiler.warm_up import warm_up_schemas
     from fsmc.runtime.index_jobs import KINDS, ManifestWriter, in_processes, in_ray, jobs_in
 
     names, read = jobs_in(folder, vocab, options)
@@ -55,8 +55,7 @@ def compile_folder(
     try:
         with stages() as progress:
             progress.start("loading kernels")
-            for kernel in listed_kernels():  # once, not once in each process
-                compile_kernels([kernel])
+            warm_up_schemas()  # here first: kernels are compiled once, not once in each process
             progress.start(f"compiling {len(names):,} files")
             if ray:
                 try:

@@ -122,12 +122,11 @@ def test_every_kind_of_file_and_those_that_are_refused(sources: Path, tokenizer:
 
 def test_killed_half_way_nothing_is_lost_and_nothing_done_twice(sources: Path, tokenizer: Path, tmp_path: Path) -> None:
     output = tmp_path / "indexes"
-    process = subprocess.Popen(
-        command(sources, output, tokenizer, "-p", "2"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
+    with (tmp_path / "errors").open("wb") as errors:
+        process = subprocess.Popen(command(sources, output, tokenizer, "-p", "2"), stdout=errors, stderr=errors)
     until = time.monotonic() + 240
-    while len(read_manifest(output)) < 5 and process.poll() is None:
-        assert time.monotonic() < until
+    while len(read_manifest(output)) < 5:
+        assert process.poll() is None and time.monotonic() < until, (tmp_path / "errors").read_text()
         time.sleep(0.001)
     process.send_signal(signal.SIGKILL)
     process.wait()
