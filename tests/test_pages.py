@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import doctest
 import re
+import runpy
 from pathlib import Path
 
 import pytest
+
+import fsmc
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -43,3 +46,22 @@ def anchors(page: Path) -> set[str]:
     """The names of a page's headings, as GitHub and the site make them."""
     headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+
+
+def test_figures_are_current() -> None:
+    """`python docs/figures.py` makes them."""
+    names = runpy.run_path(str(ROOT / "docs" / "figures.py"))
+    for name, svg in names["drawings"]().items():
+        assert (names["FOLDER"] / name).read_text(encoding="utf-8") == svg, name
+
+
+def test_the_reference_names_everything_public() -> None:
+    reference = "\n".join(page.read_text(encoding="utf-8") for page in (ROOT / "docs" / "reference").glob("*.md"))
+    missing = [
+        name
+        for name in fsmc.__all__
+        if not name.startswith("__")
+        and fsmc._MODULE_OF[name] != "fsmc.compiler.errors"
+        and f"::: fsmc.{name}\n" not in reference
+    ]
+    assert not missing and "::: fsmc.compiler.errors\n" in reference

@@ -1,4 +1,4 @@
-"""The command line: ``fsmc compile``, ``inspect``, ``match``, ``explain``, ``view``, ``sample``, ``generate``, ``cache`` and ``warmup``.
+"""The command line: ``fsmc compile``, ``inspect``, ``match``, ``explain``, ``view``, ``plot``, ``sample``, ``generate``, ``cache`` and ``warmup``.
 
 Results go to standard output (one JSON document with ``--json``), progress and errors to standard error, and the exit
 code tells scripts what happened (see `ExitCode`). The commands import what they need when they run, so that
@@ -20,7 +20,9 @@ from fsmc.cli.generate import generate_command
 from fsmc.cli.inspect import inspect_command
 from fsmc.cli.match import match_command
 from fsmc.cli.output import ExitCode, report_error
+from fsmc.cli.plot import plot_command
 from fsmc.cli.sample import sample_command
+from fsmc.cli.view import view_command
 from fsmc.cli.warmup import warmup_command
 
 app = typer.Typer(
@@ -38,6 +40,8 @@ app.command("compile")(compile_command)
 app.command("inspect")(inspect_command)
 app.command("match")(match_command)
 app.command("explain")(explain_command)
+app.command("view")(view_command)
+app.command("plot")(plot_command)
 app.command("sample")(sample_command)
 app.command("generate")(generate_command)
 app.add_typer(cache_app, name="cache")

@@ -60,6 +60,8 @@ class HiddenMarkovModel:
 
     def after(self, belief: npt.NDArray[np.float64], token: int) -> npt.NDArray[np.float64]:
         """One step of the forward algorithm: joint weights of (the token, the next hidden state) from those of the present one."""
+        if not 0 <= token < self.vocab_size:
+            raise ValueError(f"token {token} is outside 0..{self.vocab_size - 1}")
         moved: npt.NDArray[np.float64] = (belief * self.emission[:, token]) @ self.transition
         return moved
 
@@ -67,8 +69,6 @@ class HiddenMarkovModel:
         """Natural logarithm of the probability that these are the first tokens."""
         belief, total = self.initial, 0.0
         for token in tokens:
-            if not 0 <= token < self.vocab_size:
-                raise ValueError(f"token {token} is outside 0..{self.vocab_size - 1}")
             belief = self.after(belief, token)
             weight = float(belief.sum())
             if weight == 0:

@@ -61,7 +61,7 @@ def class_matrices(dfa: DFA, *, sparse: bool = False, max_bytes: int = MAX_DENSE
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RecursiveMatrices:
-    """A recursive machine, as far as its rows are built, in coordinates; read with ``step``.
+    """A recursive machine, as far as its rows are built, in coordinates: all there is to know to run it.
 
     inside: int64[k, 3], rows (byte, source, target) of the edges within components.
     calls: int64[k, 4], rows (byte, source, frame, target): the frame is pushed, and the target is the entry of what is called.

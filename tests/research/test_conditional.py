@@ -127,3 +127,8 @@ def test_bad_arguments() -> None:
         HiddenMarkovModel([1.0], [[1.0, 0.0]], [[1.0]])
     with pytest.raises(ValueError, match="outside"):
         model.log_probability([EOS])
+    with pytest.raises(ValueError, match="outside"):
+        model.next_token_distribution([-1])
+    assert exact.text_log_probability([99]) == -np.inf
+    with pytest.raises(ValueError, match="cannot come"):
+        exact.next_token_distribution([-1])

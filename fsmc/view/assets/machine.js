@@ -1,0 +1,168 @@
+"use strict";
+// The machine, run as fsmc runs it: a configuration is a state and the frames of the calls that are open.
+
+const PLAIN = 0, CALL = 1, EXIT = 2, REDO = 3, NOT_EXPLORED = -2;
+
+function unpackBytes(text) {
+  const raw = atob(text), bytes = new Uint8Array(raw.length);
+  for (let i = 0; i < raw.length; i++) bytes[i] = raw.charCodeAt(i);
+  return bytes;
+}
+
+function unpackInts(text) {
+  return new Int32Array(unpackBytes(text).buffer);
+}
+
+class Machine {
+  constructor(packed) {
+    for (const name of ["states", "offsets", "kind", "target", "frame", "bytes", "final", "component"])
+      this[name] = unpackInts(packed[name]);
+    this.byteSets = packed.byteSets;
+    this.components = packed.components;
+    this.isWhole = packed.isWhole;
+    this.nStates = this.states.length;
+    this.returns = new Map(); // frame → Map(outcome → state)
+    const returns = unpackInts(packed.returns);
+    for (let i = 0; i < returns.length; i += 3) {
+      if (!this.returns.has(returns[i])) this.returns.set(returns[i], new Map());
+      this.returns.get(returns[i]).set(returns[i + 1], returns[i + 2]);
+    }
+    this.names = new Map(packed.returnNames.map(([frame, outcome, name]) => [frame + ":" + outcome, name]));
+    this.exits = new Map(); // entry → the outcomes with which it can end
+    for (const component of this.components) component.entries.forEach((entry, i) => this.exits.set(entry, component.exits[i]));
+    this.rows = new Array(this.nStates); // byte → edge + 1, made when a state is first met
+    this.sizes = this.byteSets.map(set => {
+      let n = 0;
+      for (let i = 0; i < set.length; i += 2) n += set[i + 1] - set[i] + 1;
+      return n;
+    });
+    this.start = { state: 0, stack: null };
+  }
+
+  row(state) {
+    let row = this.rows[state];
+    if (!row) {
+      row = this.rows[state] = new Int32Array(256);
+      for (let e = this.offsets[state]; e < this.offsets[state + 1]; e++) {
+        const set = this.byteSets[this.bytes[e]];
+        for (let i = 0; i < set.length; i += 2) row.fill(e + 1, set[i], set[i + 1] + 1);
+      }
+    }
+    return row;
+  }
+
+  after(frame, outcome) {
+    const known = this.returns.get(frame);
+    const state = known ? known.get(outcome) : undefined;
+    return state === undefined ? -1 : state;
+  }
+
+  // The configuration after one more byte; null where it is not allowed. A stack is {frame, from, up}: from is the calling state.
+  step(at, byte) {
+    let { state, stack } = at;
+    for (;;) {
+      const edge = this.row(state)[byte] - 1;
+      if (edge < 0) return null;
+      const target = this.target[edge];
+      switch (this.kind[edge]) {
+        case PLAIN: return { state: target, stack };
+        case CALL: return { state: target, stack: { frame: this.frame[edge], from: state, up: stack } };
+      }
+      if (!stack) return null;
+      const next = this.after(stack.frame, target);
+      if (next < 0) return null;
+      stack = stack.up;
+      if (this.kind[edge] === EXIT) return { state: next, stack };
+      state = next;
+    }
+  }
+
+  mayEnd(at) {
+    let { state, stack } = at, outcome = this.final[state];
+    while (stack && outcome >= 0) {
+      state = this.after(stack.frame, outcome);
+      stack = stack.up;
+      outcome = state < 0 ? -1 : this.final[state];
+    }
+    return outcome >= 0;
+  }
+
+  isExplored(at) { return this.final[at.state] !== NOT_EXPLORED; }
+
+  allowedBytes(at) {
+    const live = [];
+    for (let byte = 0; byte < 256; byte++) if (this.step(at, byte)) live.push(byte);
+    return live;
+  }
+
+  // The bytes that are forced from here, cut to whole characters.
+  forced(at, most = 4096) {
+    const bytes = [];
+    while (bytes.length < most && !this.mayEnd(at)) {
+      const live = this.allowedBytes(at);
+      if (live.length !== 1) break;
+      bytes.push(live[0]);
+      at = this.step(at, live[0]);
+    }
+    let end = bytes.length; // a jump does not end inside a character
+    if (end) {
+      let lead = end - 1;
+      while (lead > 0 && (bytes[lead] & 0xC0) === 0x80) lead--;
+      const b = bytes[lead], length = b < 0x80 ? 1 : b < 0xE0 ? 2 : b < 0xF0 ? 3 : 4;
+      if (lead + length > end) end = lead;
+    }
+    return Uint8Array.from(bytes.slice(0, end));
+  }
+
+  // All configurations along a text: path[i] is the one before byte i. Shorter than the text where a byte is not allowed.
+  walk(bytes) {
+    const path = [this.start];
+    for (const byte of bytes) {
+      const next = this.step(path[path.length - 1], byte);
+      if (!next) break;
+      path.push(next);
+    }
+    return path;
+  }
+}
+
+// ── bytes as text ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+const ESCAPES = { 9: "\\t", 10: "\\n", 13: "\\r", 32: "␣" };
+
+function byteName(byte) {
+  if (ESCAPES[byte]) return ESCAPES[byte];
+  return byte > 32 && byte < 127 ? String.fromCharCode(byte) : byte.toString(16).toUpperCase().padStart(2, "0");
+}
+
+function rangesText(set) {
+  const words = [];
+  for (let i = 0; i < set.length; i += 2) {
+    const low = byteName(set[i]), high = byteName(set[i + 1]);
+    words.push(set[i] === set[i + 1] ? low : set[i] + 1 === set[i + 1] ? low + " " + high : low + "–" + high);
+  }
+  return words.join(" ");
+}
+
+function toRanges(sorted) {
+  const ranges = [];
+  for (const byte of sorted) {
+    if (ranges.length && ranges[ranges.length - 1] === byte - 1) ranges[ranges.length - 1] = byte;
+    else ranges.push(byte, byte);
+  }
+  return ranges;
+}
+
+const strictDecoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+
+// Bytes as text; null where they are not whole characters.
+function decode(bytes) {
+  try { return strictDecoder.decode(bytes); } catch { return null; }
+}
+
+// Bytes for reading: white space visible, what is no text as \xNN.
+function visible(bytes) {
+  const text = decode(bytes);
+  if (text === null) return Array.from(bytes, b => (b > 32 && b < 127 ? String.fromCharCode(b) : "\\x" + b.toString(16).padStart(2, "0"))).join("");
+  return text.replace(/ /g, "␣").replace(/\n/g, "⏎").replace(/\t/g, "⇥").replace(/\r/g, "\\r");
+}

@@ -1,0 +1,202 @@
+"""The page in a headless browser: clicked, typed into, measured against the machine, and looked at by axe."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import numpy as np
+import pytest
+
+import fsmc
+from fsmc.cli.machine import Source
+from fsmc.cli.tokenizer import TextTokenizer
+from fsmc.view.page import page
+
+PATTERN = "(19|20)[0-9]{2}-(jan|feb|mar), é{1,3}[^x]?"
+TREE = {
+    "type": "object",
+    "properties": {"name": {"type": "string", "maxLength": 8}, "kids": {"type": "array", "items": {"$ref": "#"}}},
+    "required": ["name", "kids"],
+    "additionalProperties": False,
+}
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tokenizer_file) -> TextTokenizer:
+    return TextTokenizer.read(str(tokenizer_file))
+
+
+@pytest.fixture(scope="module")
+def pages(tokenizer):
+    compiler = fsmc.GrammarCompiler(tokenizer.vocabulary, cache_dir=None, whitespace="json")
+    grammars = {"pattern": compiler.compile_regex(PATTERN), "tree": compiler.compile_json_schema(TREE)}
+    made = {
+        name: page(g.machine, title=g.source, kind=name, vocabulary=g.vocab, tokenizer_document=tokenizer.document)
+        for name, g in grammars.items()
+    }
+    return grammars, made
+
+
+def waits(shown, text: str) -> None:
+    """Until the text field holds this: a jump types a character at a time."""
+    from playwright.sync_api import expect
+
+    expect(shown.locator("#text")).to_have_value(text)
+
+
+def test_typing_walks(open_page, pages) -> None:
+    shown = open_page(pages[1]["pattern"])
+    shown.fill("#text", "2024-f")
+    assert shown.inner_text("#forced") == "eb,␣é"
+    assert shown.inner_text("#verdict") == "The text must go on."
+    assert shown.locator("#canvas .now").count() == 1
+    shown.fill("#text", "2024-x")
+    assert "Byte 5 cannot be read: f j m may come" in shown.inner_text("#verdict")
+    assert shown.inner_text("#read .bad") == "x"
+    assert shown.is_disabled("#jump")
+    shown.fill("#text", "2024-feb, éé")
+    assert shown.inner_text("#verdict") == "The text may end here, or go on."
+    shown.click("#back")
+    assert shown.input_value("#text") == "2024-feb, é"
+    shown.click("#clear")
+    assert shown.input_value("#text") == ""
+
+
+def test_forced_chains_are_one_thick_edge(open_page, pages) -> None:
+    shown = open_page(pages[1]["pattern"])
+    thick = shown.locator("#canvas .label .forced").all_text_contents()
+    assert "feb" in thick
+    assert any(text.endswith(",␣é") for text in thick)
+    assert shown.locator("#canvas .line.thick").count() >= 3
+
+
+def test_jumping_types_the_forced_text_and_shows_the_tokens(open_page, pages) -> None:
+    shown = open_page(pages[1]["tree"])
+    shown.click("#jump")
+    waits(shown, '{"name": "')
+    shown.wait_for_selector("#retokenized:not([hidden])")
+    shown.fill("#text", '{"name": "Bo", "k')
+    before = shown.evaluate("tokens.encode(walk.bytes)")
+    shown.press("#text", "Control+Enter")
+    waits(shown, '{"name": "Bo", "kids": [')
+    shown.wait_for_selector("#retokenized:not([hidden])")
+    after = shown.evaluate("tokens.encode(walk.bytes)")
+    kept = next(i for i in range(len(after)) if i == len(before) or before[i] != after[i])
+    assert shown.inner_text("#kept").startswith(f"{kept} of {len(before)} tokens kept")
+    assert shown.locator("#after .token.new").count() == len(after) - kept
+
+
+def test_boxes_open_and_close_by_mouse_and_keyboard(open_page, pages) -> None:
+    shown = open_page(pages[1]["tree"])
+    assert shown.locator("#canvas .box").count() == 1
+    shown.locator("#canvas .box").click()
+    assert shown.locator("#canvas .box.open").count() == 1
+    inner = shown.locator("#canvas .box:not(.open)")
+    assert {"string", "array"} <= {
+        label.split(",")[0] for label in (b.get_attribute("aria-label") for b in inner.all())
+    }
+    array = shown.locator("#canvas .box[aria-label^='array']")
+    array.focus()
+    shown.keyboard.press("Enter")
+    assert shown.locator("#canvas .box[aria-label^='object']").count() == 3  # the recursion: first and later items
+    shown.keyboard.press("Enter")  # the focus stays on the box
+    assert shown.locator("#canvas .box[aria-label^='object']").count() == 1
+
+
+def test_the_walk_opens_the_boxes_it_is_in(open_page, pages) -> None:
+    shown = open_page(pages[1]["tree"])
+    shown.fill("#text", '{"name": "", "kids": [{"name": "a')
+    assert shown.inner_text("#open") == "4"
+    assert shown.locator("#canvas .box.open").count() == 4
+    assert shown.locator("#canvas .now").count() == 1
+    shown.fill("#text", '{"name": "", "kids": []}')
+    assert shown.locator("#canvas .box.open").count() == 0
+    assert shown.inner_text("#verdict") == "The text is complete."
+
+
+def test_the_drawing_moves_and_scales_with_keys(open_page, pages) -> None:
+    shown = open_page(pages[1]["pattern"])
+    shown.focus("#canvas")
+    boxes = [shown.get_attribute("#canvas", "viewBox")]
+    for key in ("ArrowRight", "ArrowDown", "+", "-", "0"):
+        shown.keyboard.press(key)
+        boxes.append(shown.get_attribute("#canvas", "viewBox"))
+    assert len(set(boxes[:4])) == 4
+    shown.mouse.move(400, 400)
+    shown.mouse.wheel(0, 300)
+    assert shown.get_attribute("#canvas", "viewBox") != boxes[-1]
+
+
+def test_masks_are_those_of_the_matcher(open_page, pages) -> None:
+    """At random places of both machines, every token."""
+    rng = random.Random(3)
+    for name, grammar in pages[0].items():
+        shown = open_page(pages[1][name])
+        matcher, row = fsmc.GrammarMatcher(grammar), fsmc.allocate_token_bitmask(1, grammar.vocab.size)
+        text = b""
+        for _ in range(60):
+            matcher.fill_next_token_bitmask(row)
+            allowed = np.flatnonzero(np.unpackbits(row[0].view(np.uint8), bitorder="little")).tolist()
+            texts = [i for i in allowed if i not in grammar.vocab.eos_token_ids]
+            ids = shown.evaluate(
+                "bytes => { const path = machine.walk(Uint8Array.from(bytes)); const at = path[path.length - 1];"
+                "return [path.length - 1, tokens.mask(machine, at).map(i => tokens.ids[i]), machine.mayEnd(at)]; }",
+                list(text),
+            )
+            assert ids[0] == len(text)
+            assert sorted(ids[1]) == texts
+            assert ids[2] == matcher.is_completed()
+            if not texts:
+                break
+            chosen = rng.choice(texts)
+            assert matcher.accept_token(chosen)
+            text += grammar.vocab.token(chosen)
+
+
+def test_text_is_cut_as_the_tokenizer_cuts_it(open_page, pages, tokenizer) -> None:
+    shown = open_page(pages[1]["pattern"])
+    for text in ("2024-yes", "no 2020 yes", "yéyes  2021", "", "it's 20"):
+        assert shown.evaluate("text => tokens.encode(encoder.encode(text))", text) == tokenizer.encode(text.encode())
+
+
+def test_allowed_tokens_are_searched_and_clicked(open_page, pages) -> None:
+    shown = open_page(pages[1]["pattern"])
+    shown.wait_for_selector("#mask button")
+    assert shown.inner_text("#count") == f"4 of {pages[0]['pattern'].vocab.size}"  # 1, 2, 20, 202
+    shown.fill("#search", "202")
+    assert shown.locator("#mask button").count() == 1
+    shown.locator("#mask button").click()
+    assert shown.input_value("#text") == "202"
+
+
+def test_light_dark_and_phone(open_page, pages, axe) -> None:
+    """axe finds nothing wrong, whatever the colours and the width."""
+    for scheme, width in (("light", 1280), ("dark", 1280), ("light", 390)):
+        shown = open_page(pages[1]["tree"], color_scheme=scheme, viewport={"width": width, "height": 800})
+        shown.fill("#text", '{"name": "a')
+        shown.click("#summary summary")
+        shown.wait_for_selector("#mask button")
+        shown.evaluate(axe + "; 0")
+        found = shown.evaluate("axe.run()")["violations"]
+        assert not found, json.dumps([(v["id"], [n["html"][:200] for n in v["nodes"]]) for v in found], indent=1)
+        assert shown.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    was = shown.evaluate("getComputedStyle(document.body).backgroundColor")
+    shown.click("#theme")
+    assert shown.evaluate("getComputedStyle(document.body).backgroundColor") != was
+
+
+def test_fifty_thousand_states(open_page) -> None:
+    """The nearest states are drawn, others on demand; nothing waits for the whole."""
+    machine = Source(r"[ab]*a[ab]{14}c[0-9]{0,18000}", "python", 0).machine()
+    assert machine.n_states > 50_000
+    shown = open_page(page(machine, title="large"))
+    assert 5 < shown.locator("#canvas .state").count() < 60
+    assert shown.is_visible("#depths svg")
+    count = shown.locator("#canvas .state").count()
+    shown.locator("#canvas .state[role=button]").first.click()
+    assert shown.locator("#canvas .state").count() > count
+    shown.fill("#text", "b" + "a" * 16 + "c" + "1" * 300)
+    assert "may end" in shown.inner_text("#verdict")
+    assert shown.locator("#canvas .now").count() == 1
+    assert shown.evaluate("(() => { const t = performance.now(); update(); return performance.now() - t; })()") < 5000
