@@ -215,6 +215,7 @@ def in_ray(jobs: Iterable[Job], vocab: Vocabulary, options: dict[str, Any], fold
 
     def next_done() -> ManifestLine:
         (first,), running[:] = ray.wait(running, num_returns=1)
+        line: ManifestLine
         line, data = ray.get(first)
         if data:
             _write(folder / line.file, data)

