@@ -361,7 +361,7 @@ class LazyRSM(RecursiveMachine):
         needed, old = self._n_returns + n, self._own.returns
         if 2 * needed > len(old):
             known = old[old[:, 0] != UNKNOWN]
-            returns = return_table(known[:, 0], known[:, 1], min_size=max(4 * len(old), 1 << (2 * needed).bit_length()))
+            returns = return_table(known[:, 0], known[:, 1], min_size=max(2 * len(old), 1 << (2 * needed - 1).bit_length()))
             self._replace(self._own._replace(returns=returns))
 
     def _replace(self, own: Arrays) -> None:

@@ -20,6 +20,6 @@ In reading order; each step leans on those before it.
    `arrays` fill it in, `object_facts`, `exclusive`, `domains` and `cofactors` keep it small; `placing` finds out whether wanted items have room; `key_space` and `key_trie` sort and
    read the keys, `member_order` orders them.
 7. The machine. `outcomes` is what a component tells its caller; `scalar_blocks` adds what is built whole, `resident` keeps
-   what every machine begins with; `positions` is JSON's grammar, with a residual in every place (`object_state`); `machine` builds its rows when a text first gets there.
+   what every machine begins with; `positions` is JSON's grammar, with a residual in every place (`object_state`), `plain_objects` the same where no member depends on another; `machine` builds its rows when a text first gets there.
 8. What is done with it: `recipe` stores and loads; `walk`, `ending` and `sampling` write instances.
 """

@@ -45,7 +45,7 @@ def resident(max_whitespace: int) -> Resident:
     blocks.free_keys()
     for name in range(N_NAMES):
         rsm.exit(name)
-    rsm.make_room(states=512, edges=4096, actions=256, class_maps=256 * 48)
+    rsm.make_room(states=512, edges=4096, actions=256, class_maps=256 * 32)
     return Resident(rsm, blocks, space)
 
 

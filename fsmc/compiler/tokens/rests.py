@@ -82,7 +82,9 @@ class SpaceTokens:
                     left.append(child)
                     child = int(end[child])
         rests = rests_of(trie, np.array(sorted(nodes), np.int32))
-        self.source = Source.of(rests, rests.tops, trie.no_tokens, np.array(inside, np.int32), hold=rests)
+        words, ids = trie.no_tokens.copy(), np.array(inside, np.int64)
+        np.bitwise_or.at(words, ids >> 5, (1 << (ids & 31)).astype(np.uint32).view(np.int32))
+        self.source = Source.of(rests, rests.tops, words, hold=rests)
 
 
 _spaces: weakref.WeakKeyDictionary[TokenTrie, dict[tuple[bytes, int, bytes], SpaceTokens]] = weakref.WeakKeyDictionary()
