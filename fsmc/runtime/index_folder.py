@@ -29,7 +29,7 @@ MANIFEST = "manifest.jsonl"
 @dataclass(frozen=True, slots=True)
 class ManifestLine:
     """One constraint: what it came from (a file's name and the digest of its bytes), its key, the index file ("" if there is none
-    because of ``error``), and what compiling took."""
+    because of ``error``), what compiling took, and whether another run should try again (time or memory ran out)."""
 
     source: str
     digest: str
@@ -39,6 +39,7 @@ class ManifestLine:
     error: str = ""
     seconds: float = 0.0
     nbytes: int = 0
+    again: bool = False
 
     def text(self) -> str:
         return json.dumps(asdict(self), ensure_ascii=False) + "\n"

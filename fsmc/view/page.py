@@ -47,6 +47,7 @@ def page(
         "kind": kind,
         "text": text,
         "machine": machine_document(found),
+        "recorded": getattr(machine, "has_recorded_frames", False),
         "tokens": None if vocabulary is None else tokens_document(vocabulary),
         "merges": None if vocabulary is None else merges_document(tokenizer_document, vocabulary),
     }

@@ -33,9 +33,8 @@ def merges_document(document: dict[str, Any] | None, vocabulary: Vocabulary) -> 
         return None
     model, normalizer = document.get("model") or {}, document.get("normalizer")
     steps = _steps(document.get("pre_tokenizer"))
-    if model.get("type") != "BPE" or steps is None or (normalizer and normalizer.get("type") != "NFC"):
-        return None
-    if normalizer and normalizer.get("normalizers"):
+    changes = normalizer and normalizer.get("type") != "NFC" and normalizer.get("normalizers") != []
+    if model.get("type") != "BPE" or steps is None or changes:
         return None
     ids: dict[str, int] = model["vocab"]
     merges = [tuple(merge.split(" ", 1)) if isinstance(merge, str) else tuple(merge) for merge in model["merges"]]

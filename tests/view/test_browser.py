@@ -199,4 +199,6 @@ def test_fifty_thousand_states(open_page) -> None:
     shown.fill("#text", "b" + "a" * 16 + "c" + "1" * 300)
     assert "may end" in shown.inner_text("#verdict")
     assert shown.locator("#canvas .now").count() == 1
+    assert shown.locator("#canvas .state.trail").count() > 5
+    assert shown.locator("#canvas .state").count() < 80
     assert shown.evaluate("(() => { const t = performance.now(); update(); return performance.now() - t; })()") < 5000

@@ -8,6 +8,7 @@ const tokens = data.tokens ? new Tokens(data.tokens, data.merges) : null;
 const graph = new Graph(machine);
 const drawing = new Drawing($("canvas"), open);
 const encoder = new TextEncoder();
+const large = machine.components.some(component => component.states > ALL_AT_ONCE);
 const MAX_LISTED = 240;
 let walk = { bytes: new Uint8Array(0), path: [machine.start], forced: new Uint8Array(0) };
 let listed = { places: [], at: null };
@@ -35,8 +36,9 @@ function update() {
   const bytes = encoder.encode($("text").value), path = machine.walk(bytes);
   const here = path[path.length - 1], read = path.length - 1;
   walk = { bytes, path, here, read, forced: machine.forced(here) };
-  graph.followTo(here);
-  const key = [...graph.followed].join() + "|" + [...graph.more].map(([k, v]) => k + v.size).join();
+  graph.followTo(path);
+  const keys = shown => [...shown].map(([instance, states]) => instance + ":" + [...states].join()).join("|");
+  const key = [...graph.followed].join() + "|" + keys(graph.more) + (large ? keys(graph.trail) : "");
   if (key !== drawnFor) { const first = drawnFor === ""; drawnFor = key; redraw(first); }
   mark();
   facts();
@@ -62,6 +64,7 @@ function facts() {
   $("verdict").className = "verdict " + (!ok ? "bad" : end ? "good" : "");
   $("verdict").textContent = !explored ? "The page does not hold what follows here (fsmc view --max-states)."
     : !ok ? `Byte ${read} cannot be read: ${end ? "only the end or " : ""}${says} may come.`
+      + (data.recorded ? " But the page does not follow which items or keys differ, and may be wrong here: fsmc explain is not." : "")
     : end ? (live.length ? "The text may end here, or go on." : "The text is complete.") : "The text must go on.";
   $("state").textContent = machine.states[here.state] + (machine.components.length > 1 ? ` in “${machine.components[machine.component[here.state]].label}”` : "");
   let depth = 0;
@@ -194,10 +197,10 @@ function summary() {
     $("figures").append(dt, dd);
   }
   if (machine.components.length > 1) parts(); else if (machine.nStates > ALL_AT_ONCE) depths();
-  const large = machine.components.some(component => component.states > ALL_AT_ONCE * 6);
+  const veryLarge = machine.components.some(component => component.states > ALL_AT_ONCE * 6);
   $("strip").textContent = `${n(machine.nStates)} states, ${rows["force a byte"].replace(/.*\(|\)/g, "")} of them force a byte`
-    + (large ? "; drawn are those near the start and the walk: +2 means two more ways on" : "");
-  if (large) { // what a drawing cannot show comes first
+    + (veryLarge ? "; drawn are those near the start and the walk: +2 means two more ways on" : "");
+  if (veryLarge) { // what a drawing cannot show comes first
     $("token-part").before($("summary"));
     $("summary").open = true;
   }
@@ -210,7 +213,7 @@ function parts() {
   machine.components.slice(0, 200).forEach((component, c) => {
     const button = document.createElement("button");
     button.type = "button";
-    button.textContent = `${component.label} · ${component.states} states`;
+    button.textContent = `${component.label} · ${countStates(component.states)}`;
     button.addEventListener("click", () => { graph.root = { component: c, entries: component.entries }; redraw(true); mark(); });
     $("parts").append(button);
   });

@@ -10,6 +10,7 @@ function svg(name, attributes = {}, text) {
   return element;
 }
 
+const countStates = n => (n === 1 ? "1 state" : `${n.toLocaleString("en")} states`);
 const short = text => (text.length > MAX_LABEL ? text.slice(0, MAX_LABEL - 1) + "…" : text);
 
 // The point of a state's circle that faces another point.
@@ -102,7 +103,7 @@ class Drawing {
       layer.append(g);
       this.elements.set(node.id, g);
     } else {
-      const says = `${node.label}, ${node.states} states, ${node.open ? "close" : "open"}`;
+      const says = `${node.label}, ${countStates(node.states)}, ${node.open ? "close" : "open"}`;
       const g = svg("g", { class: "box" + (node.open ? " open" : ""), role: "button", "aria-expanded": node.open, "aria-label": says });
       this.clickable(g, node);
       const x = at.x - at.width / 2, y = at.y - at.height / 2;
@@ -110,7 +111,7 @@ class Drawing {
       if (node.open) g.append(svg("text", { x: x + 10, y: y + 13, class: "name left" }, "▾ " + short(node.label)));
       else {
         g.append(svg("text", { x: at.x, y: at.y - 6, class: "name" }, "▸ " + short(node.label)));
-        g.append(svg("text", { x: at.x, y: at.y + 10, class: "count" }, `${node.states} states`));
+        g.append(svg("text", { x: at.x, y: at.y + 10, class: "count" }, countStates(node.states)));
       }
       layer.append(g);
       this.elements.set(node.id, g);

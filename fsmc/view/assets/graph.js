@@ -15,6 +15,7 @@ class Graph {
     this.opened = new Set(); // boxes opened by hand
     this.followed = new Set(); // boxes that the walk is in
     this.more = new Map(); // instance → states to show although they are far from the start
+    this.trail = new Map(); // the same, of the last steps of the walk
     this.root = { component: machine.component[0], entries: [0] };
   }
 
@@ -158,14 +159,14 @@ class Graph {
       queue.push(...this.successors(state));
     }
     for (const state of this.more.get(instance) || []) shown.add(state);
+    for (const state of this.trail.get(instance) || []) shown.add(state);
     return shown;
   }
 
-  show(instance, state, n = STEP) {
-    if (!this.more.has(instance)) this.more.set(instance, new Set());
-    const more = this.more.get(instance);
-    more.add(state);
-    for (const next of this.successors(state).slice(0, n)) more.add(next);
+  // Show a state, and up to n of its successors.
+  show(instance, state, n = STEP, shown = this.more) {
+    if (!shown.has(instance)) shown.set(instance, new Set());
+    for (const next of [state, ...this.successors(state).slice(0, n)]) shown.get(instance).add(next);
   }
 
   isOpen(box) { return this.opened.has(box) || this.followed.has(box); }
@@ -242,20 +243,27 @@ class Graph {
     for (const frame of frames.reverse()) {
       const call = this.arcs(frame.from).find(arc => arc.kind === CALL && arc.entries.some(e => e.frame === frame.frame));
       if (!call) { boxes.push({ spelled: true, path, state: frame.from }); break; } // inside a call that is drawn as an edge
+      const parent = path;
       path = path + "/" + frame.from + ">" + call.id;
-      boxes.push({ box: path });
+      boxes.push({ box: path, parent, from: frame.from });
     }
     return { boxes, path };
   }
 
-  // Open what the walk is in, show its state.
-  followTo(at) {
+  // Open what the walk is in, show its last states and what may follow.
+  followTo(path) {
     this.followed.clear();
-    const { boxes, path } = this.boxesOf(at);
-    const inEdge = boxes.length && boxes[boxes.length - 1].spelled;
-    for (const { box } of boxes) if (box) this.followed.add(box);
-    const component = inEdge ? null : this.machine.component[at.state];
-    if (component !== null && this.machine.components[component].states > ALL_AT_ONCE && !this.isInside(at.state)) this.show(path, at.state);
+    this.trail.clear();
+    path.slice(-10).forEach((at, i, last) => {
+      const { boxes, path: instance } = this.boxesOf(at), inEdge = boxes.length && boxes[boxes.length - 1].spelled;
+      const now = i === last.length - 1;
+      for (const { box, parent, from } of boxes) {
+        if (!box) continue;
+        if (now) this.followed.add(box);
+        this.show(parent, from, now ? STEP : 0, this.trail);
+      }
+      if (!inEdge && !this.isInside(at.state)) this.show(instance, at.state, now ? STEP : 0, this.trail);
+    });
   }
 
   // Where a configuration is drawn: {node} or {edge, part}; null if it is not shown.
