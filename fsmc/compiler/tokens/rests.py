@@ -53,7 +53,7 @@ def source_of_exits(
     }
     if len(exits) <= FEW_EXITS or len({byte for byte, _, _ in kinds}) < len(kinds):
         return Source.of(trie, exits, words, ids)
-    rests = rests_of(trie, exits[:, 0])
+    rests = rests_of(trie, np.array(exits[:, 0]))  # of its own: numba compiles for each layout
     jobs = np.array([(rests.first[byte], kind, outcome) for byte, kind, outcome in sorted(kinds)], np.int32)
     return Source.of(rests, jobs, words, ids, hold=rests)
 
