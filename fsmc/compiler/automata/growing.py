@@ -48,7 +48,7 @@ class Arrays(NamedTuple):
     def with_room(self, name: str, n: int) -> Arrays:
         """The arrays, the named one replaced by a larger one that has room for so many entries, and for more."""
         old = getattr(self, name)
-        capacity = max(n, len(old) * 3 // 2)
+        capacity = max(n, len(old) * 5 // 4)
         larger = _unbuilt(capacity) if name == "states" else np.zeros((capacity, *old.shape[1:]), old.dtype)
         larger[: len(old)] = old
         if name != "states":

@@ -83,7 +83,7 @@ class KeyRows:
         else:
             base_class, self._delta, self._base = undeclared.byte_class, undeclared.delta, undeclared.start
         self._byte_class, columns = np.empty(256, np.uint8), np.empty(256, np.int32)
-        self._columns = columns[: _name_classes(base_class, trie.byte, self._byte_class, columns)]
+        self._columns = columns[: _name_classes(base_class, trie.byte, self._byte_class, columns)].copy()
         self._map = rsm.class_map(self._byte_class)
         n_nodes = len(trie.byte)
         self._newest = np.full(n_nodes, -1, np.int32)  # per node: the last entry made for it
@@ -106,6 +106,8 @@ class KeyRows:
             self._columns, self._byte_class, self._newest, self._entries, self._n_entries, first, codes, like, roots,
         )  # fmt: skip
         self._n_entries += n_new
+        if 2 * self._n_entries < len(self._entries):  # there are far fewer than there might have been
+            self._entries = self._entries[: self._n_entries].copy()
         if n_new:
             try:
                 rsm.reserve(n_new, Like(first, like[:n_new].copy()))

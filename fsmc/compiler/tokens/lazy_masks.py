@@ -32,7 +32,7 @@ from fsmc.compiler.tokens.trie import TokenTrie
 from fsmc.jit import addresses_of, copy_bytes, ints_at, kernel
 
 _ENTRY_BYTES = 400  # a key, a tuple, an array's header and their places in the dictionary, about
-_SMALLEST, _LARGEST = 1 << 9, 1 << 15  # numbers in a chunk of records, a quarter of what there is already
+_SMALLEST, _LARGEST = 1 << 9, 1 << 15  # numbers in a chunk of records, an eighth of what there is already
 _MAX_SHARED = 2048  # sources of shared blocks that are kept for a vocabulary
 
 
@@ -206,7 +206,7 @@ class LazyMasks:
         self._take(8 * size + _ENTRY_BYTES)
         place, end = self._place, self._place + size
         if end > len(self._view):
-            n = max(size, _SMALLEST, min(self._nbytes // 32, _LARGEST))
+            n = max(size, _SMALLEST, min(self._nbytes // 64, _LARGEST))
             self._chunk, place, end = np.empty(n, np.int64), 0, size
             self._view, self._address = self._chunk.data, int(addresses_of(self._chunk)[0])
         self._place = end
