@@ -30,6 +30,7 @@ from fsmc.runtime.prefix_cache import PrefixCache, common_prefix_length
 from fsmc.runtime.reasoning import ReasoningGate
 from fsmc.runtime.request import PendingGrammar, Request, Response, Ticket
 from fsmc.runtime.sampling import SamplingBatch
+from fsmc.runtime.whole_index import with_index
 
 T = TypeVar("T")
 
@@ -232,7 +233,7 @@ class Engine:
         if grammar is not None:
             if grammar.vocab.size != self.vocab.size:
                 raise ValueError(f"a grammar for {grammar.vocab.size} tokens; this model's has {self.vocab.size}")
-            matcher = GrammarMatcher(grammar, stop_token_ids=stops)
+            matcher = GrammarMatcher(with_index(grammar), stop_token_ids=stops)
             if row.request.thinking_end is not None:
                 matcher = ReasoningGate(matcher, row.request.thinking_end)
             retokenizer = self._retokenizers.get(grammar)

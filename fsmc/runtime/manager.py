@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import json
 import threading
@@ -17,6 +16,7 @@ from fsmc.compiler.grammar import CompiledGrammar
 from fsmc.compiler.pipeline import GrammarCompiler
 from fsmc.compiler.tokens.lazy_masks import LazyMasks
 from fsmc.runtime.grammar_workers import CompileThreads, InvalidGrammar, Job, Outcome
+from fsmc.runtime.whole_index import MAX_INDEX_STATES, with_index
 
 DEFAULT_TIMEOUT = 60.0
 VALIDATION_SECONDS = 0.05
@@ -116,7 +116,7 @@ class GrammarManager:
         max_bytes: int = 1 << 30,
         timeout: float = DEFAULT_TIMEOUT,
         max_waiting: int = 10_000,
-        max_index_states: int = 10_000,
+        max_index_states: int = MAX_INDEX_STATES,
     ) -> None:
         for name, value, least in (
             ("max_workers", max_workers, 1),
@@ -170,7 +170,7 @@ class GrammarManager:
                 known.n_waiting += known.outcome is None
                 job = known
             else:
-                job = Job(key, kind, label, lambda: self._with_index(function()), n_waiting=1)
+                job = Job(key, kind, label, lambda: with_index(function(), self.max_index_states), n_waiting=1)
                 is_new = self._threads.n_waiting < self.max_waiting
                 if is_new:
                     self._jobs[key] = job
@@ -241,13 +241,6 @@ class GrammarManager:
         shown = text or type(source).__name__
         label = shown if len(shown) <= _LABEL else shown[: _LABEL - 1] + "…"
         return (kind, identity, names), lambda: compile_(given, **options), label
-
-    def _with_index(self, grammar: CompiledGrammar) -> CompiledGrammar:
-        """With the masks of all states at once: some milliseconds here, where a step of decoding would have to wait for each."""
-        if grammar.dfa is not None and grammar.index is None and grammar.machine.n_states <= self.max_index_states:
-            with contextlib.suppress(LimitExceeded):
-                grammar.build_index()
-        return grammar
 
     # ── what threads and requests tell ───────────────────────────────────────────────────────────────────────────────
 
