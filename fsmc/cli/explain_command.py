@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from fsmc.cli.grouped import expand
 from fsmc.cli.machine import IndexSource, Language, SchemaSource, read_bytes
-from fsmc.cli.match import as_document, as_text, of_json
+from fsmc.cli.match import LanguageAndText, TextFileOption, as_document, as_text, of_json
 from fsmc.cli.output import ExitCode, JsonOption, UsageError, print_json, stages, stdout_console
 from fsmc.cli.tokenizer import TextTokenizer, TokenizerOption
 
@@ -26,14 +25,8 @@ MAX_TRACED_BYTES = 20_000
 @expand(Language, "language")
 def explain_command(
     language: Language,
-    arguments: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="PATTERN|INDEX.fsmc [TEXT]",
-            help="With --file, --schema, --grammar, --choice, --tag or --constraint only the text. '-' is standard input.",
-        ),
-    ] = None,
-    text_file: Annotated[Path | None, typer.Option(help="Read the text from this file, byte for byte.")] = None,
+    arguments: LanguageAndText = None,
+    text_file: TextFileOption = None,
     tokenizer: TokenizerOption = None,
     show_bytes: Annotated[
         bool | None, typer.Option("--bytes/--no-bytes", help="Show each byte. Default: only without a tokenizer.")

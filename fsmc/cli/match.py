@@ -19,17 +19,21 @@ CONTEXT = 60
 """Characters of the line that are shown on either side of the place."""
 
 
+LanguageAndText = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="PATTERN|INDEX.fsmc [TEXT]",
+        help="With --file, --schema, --grammar, --choice, --tag or --constraint only the text. '-' is standard input.",
+    ),
+]
+TextFileOption = Annotated[Path | None, typer.Option(help="Read the text from this file, byte for byte.")]
+
+
 @expand(Language, "language")
 def match_command(
     language: Language,
-    arguments: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="PATTERN|INDEX.fsmc [TEXT]",
-            help="With --file, --schema, --grammar, --choice, --tag or --constraint only the text. '-' is standard input.",
-        ),
-    ] = None,
-    text_file: Annotated[Path | None, typer.Option(help="Read the text from this file, byte for byte.")] = None,
+    arguments: LanguageAndText = None,
+    text_file: TextFileOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Match a text against a pattern, a JSON Schema or an index file. Exit code 0: it matches, 1: it does not.

@@ -31,3 +31,13 @@ class Constraint(Protocol):
     def find_jump_forward_string(self) -> str: ...
     def num_tokens_to_complete(self) -> int: ...
     def fill_next_token_bitmask(self, mask: Any, index: int = 0, max_tokens: int | None = None) -> None: ...
+
+
+def accepted_prefix(probe: Constraint, token_ids: Iterable[int]) -> int:
+    """How many of these tokens ``probe`` accepts, one after the other; it is left where they end."""
+    n_accepted = 0
+    for token_id in token_ids:
+        if not probe.accept_token(token_id):
+            break
+        n_accepted += 1
+    return n_accepted

@@ -21,6 +21,7 @@ from fsmc.compiler.tokens.walk import NOTHING, Recording, advance
 from fsmc.jit import addresses_of
 from fsmc.runtime.budget import TokenBudget, budget_of, keep_within
 from fsmc.runtime.byte_text import describe_bytes
+from fsmc.runtime.constraint import accepted_prefix
 from fsmc.runtime.mask_arrays import mask_row
 from fsmc.runtime.stop_tokens import StopTokens
 
@@ -162,12 +163,7 @@ class GrammarMatcher:
 
     def validate_tokens(self, token_ids: Iterable[int]) -> int:
         """How many of these tokens could be accepted, one after the other. The matcher stays where it is."""
-        probe, n_accepted = self.fork(), 0
-        for token_id in token_ids:
-            if not probe.accept_token(token_id):
-                break
-            n_accepted += 1
-        return n_accepted
+        return accepted_prefix(self.fork(), token_ids)
 
     def rejection(self, token_id: int) -> TokenRejected:
         """The error that says why a token is not allowed, and what is: ``raise matcher.rejection(token_id)``.

@@ -20,6 +20,7 @@ from fsmc.compiler.tokens.spelling import fewest_tokens
 from fsmc.compiler.tokens.trie import TokenTrie
 from fsmc.compiler.tokens.vocabulary import Vocabulary
 from fsmc.runtime.budget import NEVER
+from fsmc.runtime.constraint import accepted_prefix
 from fsmc.runtime.mask_arrays import mask_row
 from fsmc.runtime.matcher import GrammarMatcher
 
@@ -179,12 +180,7 @@ class ReasoningGate:
 
     def validate_tokens(self, token_ids: Iterable[int]) -> int:
         """How many of these tokens could be accepted, one after the other. The gate stays where it is."""
-        probe, n_accepted = self.fork(), 0
-        for token_id in token_ids:
-            if not probe.accept_token(token_id):
-                break
-            n_accepted += 1
-        return n_accepted
+        return accepted_prefix(self.fork(), token_ids)
 
     def rejection(self, token_id: int) -> TokenRejected:
         """The error that says why a token is not allowed, and what is."""

@@ -75,9 +75,9 @@ def check_names(text: str, rules: dict[str, Rule], start: str) -> None:
 
 def children(node: Node) -> tuple[Node, ...]:
     """The nodes that a node is made of."""
-    found = getattr(node, "parts", None) or getattr(node, "branches", None)
+    found: tuple[Node, ...] | None = getattr(node, "parts", None) or getattr(node, "branches", None)
     if found is not None:
-        return found  # type: ignore[no-any-return]
+        return found
     body = getattr(node, "body", None)
     return () if body is None else (body,)
 
