@@ -12,6 +12,13 @@ import fsmc
 
 NAMES = {"type": "object", "properties": {"name": {"type": "string"}, "names": {"type": "integer"}, "id": {"const": 7}}}
 CASES = {
+    "one counted pattern, two callers": (
+        {
+            "$defs": {"p": {"type": "string", "pattern": "^[a-z]*$", "maxLength": 60}},
+            "properties": {"a": {"items": {"$ref": "#/$defs/p"}}, "b": {"$ref": "#/$defs/p"}},
+        },
+        {"a": ["xy", "z"], "b": "xy"},
+    ),
     "other keys": (NAMES, {"name": 'a "quoted" \\ é☃', "names": 3, "nam": [1.5e3], "id2": None}),
     "no other keys": ({**NAMES, "additionalProperties": False}, {"name": "x", "id": 7}),
     "required": ({**NAMES, "required": ["id"]}, {"name": "", "id": 7, "": True}),
