@@ -18,7 +18,7 @@ MAX_STATES = 60_000
 MAX_WALKED_STATES = 5_000
 """Of machines that are made as they are walked."""
 
-_SCRIPTS = ("dagre.min.js", "machine.js", "tokens.js", "graph.js", "drawing.js", "app.js")
+_SCRIPTS = ("dagre.min.js", "compare.js", "machine.js", "tokens.js", "graph.js", "drawing.js", "app.js")
 
 
 def page(
@@ -47,7 +47,6 @@ def page(
         "kind": kind,
         "text": text,
         "machine": machine_document(found),
-        "recorded": getattr(machine, "has_recorded_frames", False),
         "tokens": None if vocabulary is None else tokens_document(vocabulary),
         "merges": None if vocabulary is None else merges_document(tokenizer_document, vocabulary),
     }
@@ -71,6 +70,7 @@ def machine_document(found: Explored) -> dict[str, Any]:
         "final": packed_ints(found.final),
         "component": packed_ints(found.component),
         "returns": packed_ints([number for entry in found.returns for number in entry]),
+        "compared": list(found.compared.items()),
         "returnNames": [[*key, name] for key, name in found.return_names.items()],
         "byteSets": found.byte_sets,
         "components": found.components,

@@ -60,12 +60,13 @@ function facts() {
   rest.textContent = ok ? "" : visible(bytes.subarray(cutAt));
   $("read").replaceChildren(readPart, rest);
   const live = explored ? machine.allowedBytes(here) : [];
-  const says = rangesText(toRanges(live)) || "nothing";
+  const says = rangesText(toRanges(live)) || "nothing", twin = !ok && machine.isTwin(here, bytes[read]);
   $("verdict").className = "verdict " + (!ok ? "bad" : end ? "good" : "");
   $("verdict").textContent = !explored ? "The page does not hold what follows here (fsmc view --max-states)."
     : !ok ? `Byte ${read} cannot be read: ${end ? "only the end or " : ""}${says} may come.`
-      + (data.recorded ? " But the page does not follow which items or keys differ, and may be wrong here: fsmc explain is not." : "")
+      + (twin ? " As it is, it would be one that is there already." : "")
     : end ? (live.length ? "The text may end here, or go on." : "The text is complete.") : "The text must go on.";
+  $("unsure").hidden = !machine.comparesOtherwise(here);
   $("state").textContent = machine.states[here.state] + (machine.components.length > 1 ? ` in “${machine.components[machine.component[here.state]].label}”` : "");
   let depth = 0;
   for (let frame = here.stack; frame; frame = frame.up) depth++;
