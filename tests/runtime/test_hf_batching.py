@@ -112,6 +112,20 @@ def test_requests_that_are_put_off(toy: Any, monkeypatch: Any) -> None:
     assert put_off, "the cache was too large for this test"
 
 
+def test_engine_and_batching_take_turns_at_one_model() -> None:
+    """Each gives the model an attention of its own."""
+    model, tokenizer, vocab = toy_model(n_layers=2, hidden_size=64)
+    grammar = fsmc.GrammarCompiler(vocab, cache_dir=None).compile_regex("[a-f]{4}-[0-9]{3}")
+    engine = fsmc.Engine(model, tokenizer, vocab)
+    texts = []
+    for _ in range(2):
+        (response,) = engine.run([fsmc.Request(PROMPTS[0], grammar)])
+        assert response.error is None
+        options = {"grammar": [grammar], "max_new_tokens": 12, "continuous_batching_config": room()}
+        texts += [response.text, *fsmc.hf.generate_batch(model, tokenizer, PROMPTS[:1], **options)]
+    assert len(set(texts)) == 1 and re.fullmatch("[a-f]{4}-[0-9]{3}", texts[0])
+
+
 def test_free_requests_stay_free(toy: Any) -> None:
     compiler = fsmc.hf.compiler_for(toy.model, toy.tokenizer)
     grammars = [None, compiler.compile_regex("[0-9]{2}"), None]

@@ -23,6 +23,7 @@ from fsmc.runtime.adapters.hf_generate import ends_of, grammars_of, text_of, voc
 from fsmc.runtime.bitmask import allocate_token_bitmask, apply_token_bitmask_inplace
 from fsmc.runtime.generation import encode_prompt
 from fsmc.runtime.matcher import GrammarMatcher
+from fsmc.runtime.packed_model import ATTENTION
 from fsmc.runtime.stop_tokens import StopTokens
 
 _MIN_REMEMBERED = 1024
@@ -136,6 +137,10 @@ class ConstrainedBatching(ContinuousBatchingManager):
                 "only when the tokens before are there; leave them off"
             )
         config.use_async_batching, config.use_cuda_graph = False, (False, False)
+        if model.config.get_text_config()._attn_implementation == ATTENTION:
+            model.set_attn_implementation(
+                "sdpa"
+            )  # our engine has read this model before; its attention cannot be paged
         super().__init__(model, generation, config, workload_hints)
         self._vocab_size = int(model.config.get_text_config().vocab_size)
         processors = self.logit_processor
