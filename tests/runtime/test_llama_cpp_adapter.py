@@ -11,9 +11,10 @@ import pytest
 pytest.importorskip("torch", reason="the stand-in computes with the toy model")
 pytest.importorskip("transformers", reason="the stand-in computes with the toy model")
 
-import fsmc  # noqa: E402
-from fsmc.runtime.adapters import llama_cpp as adapter  # noqa: E402
-from llama_stand_in import StandIn  # noqa: E402
+from llama_stand_in import StandIn
+
+import fsmc
+from fsmc.runtime.adapters import llama_cpp as adapter
 
 PATTERN = r'\{"name": "[A-Z][a-z]{1,4}", "tall": (true|false)\}'
 
