@@ -5,8 +5,8 @@ bytes (`ShortestTexts`), spelled in as few tokens as can be. That is an upper bo
 configurations along a plan need no more than what is left of it, so that whoever has enough tokens once always has a
 token that leaves enough. For small machines without calls the number is exact.
 
-While tokens are plenty nothing of this is done: for each configuration it is found out once how many bytes the longest of
-the shortest endings after any token has, and every byte is a token.
+While tokens are plenty nothing of this is done: for each configuration it is found out once how many bytes are enough to end the
+text after any token, not by the shortest endings but by some (`SomeTexts`), and every byte is a token.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import numpy.typing as npt
 from fsmc.compiler.automata.lazy_rsm import LazyRSM
 from fsmc.compiler.automata.recursion import RecursiveMachine
 from fsmc.compiler.automata.shortest import NO_ENDING, ShortestTexts, Steps
+from fsmc.compiler.automata.some_texts import SomeTexts
 from fsmc.compiler.errors import LimitExceeded
 from fsmc.compiler.tokens.spelling import fewest_tokens
 from fsmc.compiler.tokens.stacks import ReturnStacks
@@ -82,6 +83,7 @@ class TokenBudget:
         self.machine, self.stacks, self.trie, self.excluded = machine, stacks, trie, excluded
         self._data, self._offsets = vocab.token_bytes, vocab.token_offsets
         self.shortest = ShortestTexts(machine, stacks.top, _steps_of(machine))
+        self.some = SomeTexts(machine, stacks.top, self.shortest.steps)
         spelled = trie.first[_TEXT_BYTES]
         is_token = (spelled >= 0) & (trie.token_start[spelled + 1] > trie.token_start[spelled])
         self._has_bytes = bool(is_token.all()) and not len(excluded)
@@ -104,12 +106,17 @@ class TokenBudget:
             if self._has_bytes:
                 ends = token_ends(self.machine, self.stacks, self.trie, state, stack, only_ends=True).ends.tolist()
                 try:
-                    costs = [self.shortest.ending(q, top, bool(used)).cost for q, top, used in ends]
+                    costs = [self._some_cost(q, top, bool(used)) for q, top, used in ends]
                     known = min(NEVER, 1 + _INSIDE_CHARACTER + max(costs, default=0))
                 except LimitExceeded:
                     pass
             self._enough[state, stack] = known
         return known
+
+    def _some_cost(self, state: int, stack: int, used: bool) -> int:
+        """How many bytes some ending has."""
+        found = None if used else self.some.cost(state, stack)
+        return self.shortest.ending(state, stack, used).cost if found is None else found
 
     def is_plenty(self, here: _Place, n: int) -> bool:
         """Whether every allowed token leaves enough of ``n``, the end token among them."""
