@@ -1,7 +1,7 @@
 """How long some text to the end is, from any configuration: an upper bound that is found fast.
 
-A search like that of `ShortestTexts`, which stops at the first way out of a component, or where an earlier search went through: each
-state on a way that was found remembers what is left of it. So what is new on the way of a text costs a few steps.
+A search like that of `ShortestTexts`, which stops at the first state that leads out of its component or to where an earlier search
+went through: each state on a way that was found remembers what is left of it. So what is new on the way of a text costs a few steps.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from fsmc.compiler.automata.tables import CALL, RECORDED
 
 MAX_STEPS = 500
 """States that one question may look at."""
+NEAR_STEPS, DEEP_STEPS = 16, 64
+"""Of those, in one component: so many of the nearest ones, then so many depth first, then the nearest again."""
 MAX_DEPTH = 40
 """Calls inside of each other that one question may look at."""
 
@@ -91,40 +93,42 @@ class SomeTexts:
         self._active.add(start)
         before: dict[int, tuple[int, int]] = {}  # state → the one before it on the way, and its cost
         heap: list[tuple[int, int, int, int]] = [(0, 0, start, 0)]
+        newest: list[tuple[int, int, int, int]] = []
         tick, last = 0, 0
         found: _Way | None = None
         machine = self.machine
         while heap and self._n_steps < MAX_STEPS and found is None:
-            cost, _, state, origin = heapq.heappop(heap)
+            # The nearest state, for some steps the newest one: a date has thousands of beginnings, a counted text a long way to its limit.
+            goes_deep = newest and NEAR_STEPS <= len(before) < NEAR_STEPS + DEEP_STEPS
+            cost, _, state, origin = newest.pop() if goes_deep else heapq.heappop(heap)
             if state in before:
                 continue
-            if state <= 0:  # out, see below
-                found, last = _Way(cost, -state), origin
-                break
             before[state] = origin, cost
-            if state in known:
-                found, last = _Way(cost + known[state].cost, known[state].outcome), state
-                break
             if is_root and machine.final(state) >= 0:
                 found, last = _Way(cost, _END), state
                 break
             self._n_steps += 1
             for text, to, code in self.steps(state):
                 there = cost + len(text)
+                way: _Way | None = None
                 if not to:
                     kind, operand, frame = machine.action(code)
-                    if kind != CALL:
-                        to = -operand
-                        if is_root:
-                            continue
-                    else:
+                    if kind == CALL:
                         inner = self._way(operand) if frame < RECORDED else None
-                        to = 0 if inner is None else machine.after_outcome(frame, inner.outcome)
-                        if inner is None or not to:
+                        if inner is None:
                             continue
-                        there += inner.cost
-                tick += 1
-                heapq.heappush(heap, (there, tick, to, state))
+                        to, there = machine.after_outcome(frame, inner.outcome), there + inner.cost
+                    elif not is_root:
+                        way = _Way(there, operand)
+                if to in known:
+                    way = _Way(there + known[to].cost, known[to].outcome)
+                if way is not None:
+                    if found is None or way.cost < found.cost:
+                        found, last = way, state
+                elif to:
+                    tick += 1
+                    newest.append((there, tick, to, state))
+                    heapq.heappush(heap, newest[-1])
         self._active.discard(start)
         state = last if found is not None else 0
         while state and found is not None:
