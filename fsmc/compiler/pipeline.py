@@ -310,7 +310,8 @@ class GrammarCompiler:
         if constraint.layout:
             compiler = copy.copy(self)
             compiler._layout = {**self._layout, "indent": None, **constraint.layout}
-            compiler.__dict__.pop("_text_options", None)
+            for of_layout in ("_text_options", "_share_masks"):
+                compiler.__dict__.pop(of_layout, None)
         syntax = [constraint.syntax] if constraint.kind == "grammar" else []
         grammar: CompiledGrammar = getattr(compiler, f"compile_{constraint.kind}")(constraint.value, *syntax)
         return grammar
@@ -326,11 +327,11 @@ class GrammarCompiler:
 
     @cached_property
     def _share_masks(self) -> Callable[[], None]:
-        """What has the masks that all schemas share ready, see shared_masks.py."""
+        """What has the masks that all schemas share ready, see shared_masks.py; the vocabulary keeps them."""
         from fsmc.compiler.shared_masks import share_masks
 
         folder = None if self.cache is None else self.cache.masks_folder
-        return functools.partial(share_masks, self.vocab, self._text_options, folder)
+        return functools.cache(functools.partial(share_masks, self.vocab, self._text_options, folder))
 
     def _key(self, *parts: str | int) -> str:
         """Everything that the result depends on: also Unicode's version, and Python's (its ``\\B`` changed once)."""

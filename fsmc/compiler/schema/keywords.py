@@ -133,10 +133,21 @@ class Keywords:
         for part in table.conjuncts(formula):
             payload = table.payload(part) if table.kind(part) == ATOM else None
             if isinstance(payload, Schema):
-                name = self.document.keyword(payload.node, "type")
+                name = self.document.keyword(self.referred(payload.node), "type")
                 if isinstance(name, str) and len(general.TYPE_NAMES[name]) < len(found):
                     found = general.TYPE_NAMES[name]
         return found
+
+    def referred(self, node: int) -> int:
+        """The subschema that a subschema comes to which only refers to another one; else itself."""
+        document = self.document
+        while True:
+            schema = document.value(node)
+            if isinstance(schema, bool) or "$ref" not in schema:
+                return node
+            if document.draft(node) > 7 and ("type" in schema or len(ASKING & schema.keys()) > 1):
+                return node
+            node = document.resolve(node, schema["$ref"])
 
     # ── formulas over one type's atoms ───────────────────────────────────────────────────────────────────────────────
 

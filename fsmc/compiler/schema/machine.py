@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import weakref
 from functools import lru_cache
-from types import MethodType
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from fsmc.compiler.automata.determinize import MAX_SECONDS
 from fsmc.compiler.automata.determinize import MAX_STATES as MAX_STATES_AT_ONCE
 from fsmc.compiler.automata.lazy_rsm import MAX_BYTES, MAX_STATES, LazyRSM
 from fsmc.compiler.automata.recursion import Configuration
 from fsmc.compiler.errors import EmptyLanguageError, LimitExceeded, UnsupportedSchemaError
-from fsmc.compiler.schema.arrays import ArrayShape
 from fsmc.compiler.schema.atoms import ARRAY, NUMBER, OBJECT, STRING, Integer, NumEnum, StrEnum
 from fsmc.compiler.schema.bits import bits
 from fsmc.compiler.schema.clock import Clock
@@ -54,6 +52,7 @@ from fsmc.compiler.schema.positions import (
 )
 from fsmc.compiler.schema.resident import resident
 from fsmc.compiler.schema.scalar_blocks import STRUCTURAL, WHITE_SPACE, ScalarBlocks
+from fsmc.compiler.schema.shapes import Shapes
 from fsmc.compiler.schema.text_options import TextOptions
 
 
@@ -134,12 +133,9 @@ class SchemaMachine:
         """All but the root."""
         self.options, self.keywords, self.table = options, keywords, keywords.formulas
         self.emptiness = Emptiness(self.keywords)
-        this = weakref.proxy(self)  # what asks back must not keep the machine: one that is dropped is gone at once
-        self.emptiness.of_object = MethodType(SchemaMachine._some_object, this)
-        self.emptiness.of_array = MethodType(SchemaMachine._some_array, this)
         self.emptiness.count_at_least = Counts(weakref.proxy(self.emptiness)).at_least
+        self.shapes = Shapes(self.keywords, self.emptiness)
         self.order = MemberOrder(self.keywords)
-        self._shapes: dict[tuple[Any, ...], Any] = {}
         self._plain: dict[ObjectShape, PlainObject] = {}
         self._outcomes = Outcomes()
         flexible = options.whitespace == "flexible" and options.indent is None
@@ -164,11 +160,6 @@ class SchemaMachine:
             why = contradiction(self.emptiness, document.root)
             raise EmptyLanguageError(f"the schema allows no value at all: {why}")
         return self.gap(Root(root), inside=False)
-
-    def __del__(self) -> None:
-        for shape in self.__dict__.get("_shapes", {}).values():  # none if it could not be made at all
-            if isinstance(shape, ObjectShape):
-                shape.states.clear()  # which hold the shape
 
     @property
     def rsm(self) -> LazyRSM:
@@ -385,8 +376,14 @@ class SchemaMachine:
 
     def _value_parts(self, must: int, watches: tuple[int, ...], depth: int, plentiful: bool) -> _Parts:
         table = self.table
-        parts = []
+        parts: _Parts = []
         for type_ in self.keywords.types_of(must):
+            if type_ == OBJECT and not watches and not plentiful:
+                shape = self.shapes.of_members(must, self.options.property_order == "any")
+                if shape is not None:
+                    if shape.live(shape.required) == shape.required:
+                        parts.append(((), {self._object(shape, depth): [ord("{")]}))
+                    continue
             wanted = self.keywords.expand(must, type_)
             if wanted == FALSE or not self.emptiness.typed(wanted, type_):
                 continue
@@ -418,44 +415,28 @@ class SchemaMachine:
         if must == TRUE and type_ in self._any and not watches and not order:
             return self._any[type_]
         if type_ == OBJECT:
-            shape = self._object_shape(must, watches, order, self.options.property_order == "any")
-            residual, watched = shape.at_start()
-            residual = shape.reduced(residual, 0)
-            if self.options.indent is None and is_plain(shape, residual, watched):
-                if shape not in self._plain:
-                    self._plain[shape] = PlainObject(self, shape)
-                return {ord("{"): self._plain[shape].start}
-            start = ObjectState.of(shape, residual, watched, 0, depth)
-            return {ord("{"): self.gap(ObjectStart(start))}
+            shape = self.shapes.object(must, watches, order, self.options.property_order == "any")
+            return {ord("{"): self._object(shape, depth)}
         if type_ == ARRAY:
-            array = self._array_shape(must, watches)
+            array = self.shapes.array(must, watches)
             return {ord("["): self.gap(ArrayStart(ArrayState(array, *array.at_start(), 0, depth)))}
         return self._scalars.value(type_, must, watches)
 
+    def _object(self, shape: ObjectShape, depth: int) -> int:
+        """The state after ``{``."""
+        if not shape.keys.n_names and shape.static == (TRUE,) and is_plain(shape, shape.residual, shape.watches):
+            known = self._any.get(OBJECT)
+            if known is not None:
+                return known[ord("{")]
+        residual, watched = shape.at_start()
+        residual = shape.reduced(residual, 0)
+        if self.options.indent is None and is_plain(shape, residual, watched):
+            if shape not in self._plain:
+                self._plain[shape] = PlainObject(self, shape)
+            return self._plain[shape].start
+        return self.gap(ObjectStart(ObjectState.of(shape, residual, watched, 0, depth)))
+
     # ── objects and arrays ───────────────────────────────────────────────────────────────────────────────────────────
-
-    def _object_shape(
-        self, must: int, watches: tuple[int, ...], order: tuple[str, ...], any_order: bool
-    ) -> ObjectShape:
-        key = (OBJECT, must, watches, order, any_order)
-        shape: ObjectShape | None = self._shapes.get(key)
-        if shape is None:
-            shape = ObjectShape(must, watches, order, any_order, self.table, self.emptiness)
-            self._shapes[key] = shape
-        return shape
-
-    def _array_shape(self, must: int, watches: tuple[int, ...]) -> ArrayShape:
-        key = (ARRAY, must, watches)
-        shape: ArrayShape | None = self._shapes.get(key)
-        if shape is None:
-            shape = self._shapes[key] = ArrayShape(must, watches, self.table, self.emptiness)
-        return shape
-
-    def _some_object(self, formula: int) -> bool:
-        return self._object_shape(formula, (), (), True).satisfiable()
-
-    def _some_array(self, formula: int) -> bool:
-        return self._array_shape(formula, ()).satisfiable()
 
     def _is_plentiful(self, wanted: int, type_: str) -> bool:
         """Free strings and numbers, a few of them left out or not."""
