@@ -320,10 +320,13 @@ class GrammarCompiler:
     def _text_options(self) -> TextOptions:
         """The layout of JSON texts; asked for when the first schema comes, which is when its kernels are loaded."""
         from fsmc.compiler.schema.text_options import TextOptions
-        from fsmc.compiler.warm_up import warm_up_schemas
+        from fsmc.compiler.warm_up import warm_up_any_order, warm_up_schemas
 
         warm_up_schemas()
-        return TextOptions(**self._layout)
+        options = TextOptions(**self._layout)
+        if options.property_order == "any":
+            warm_up_any_order()
+        return options
 
     @cached_property
     def _share_masks(self) -> Callable[[], None]:

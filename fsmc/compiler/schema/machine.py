@@ -16,6 +16,8 @@ from fsmc.compiler.automata.determinize import MAX_STATES as MAX_STATES_AT_ONCE
 from fsmc.compiler.automata.lazy_rsm import MAX_BYTES, MAX_STATES, LazyRSM
 from fsmc.compiler.automata.recursion import Configuration
 from fsmc.compiler.errors import EmptyLanguageError, LimitExceeded, UnsupportedSchemaError
+from fsmc.compiler.schema import any_order, plain_objects
+from fsmc.compiler.schema.any_order import PlainPlace
 from fsmc.compiler.schema.atoms import ARRAY, NUMBER, OBJECT, STRING, Integer, NumEnum, StrEnum
 from fsmc.compiler.schema.bits import bits
 from fsmc.compiler.schema.clock import Clock
@@ -34,7 +36,7 @@ from fsmc.compiler.schema.member_order import MemberOrder
 from fsmc.compiler.schema.object_state import ObjectState
 from fsmc.compiler.schema.objects import ObjectShape
 from fsmc.compiler.schema.outcomes import Outcomes, Reading, Truth, read, what_to_watch
-from fsmc.compiler.schema.plain_objects import PlainObject, is_plain
+from fsmc.compiler.schema.plain_objects import PlainObject, PlainStates, is_plain
 from fsmc.compiler.schema.positions import (
     AfterKey,
     AfterSpace,
@@ -136,7 +138,7 @@ class SchemaMachine:
         self.emptiness.count_at_least = Counts(weakref.proxy(self.emptiness)).at_least
         self.shapes = Shapes(self.keywords, self.emptiness)
         self.order = MemberOrder(self.keywords)
-        self._plain: dict[ObjectShape, PlainObject] = {}
+        self._plain: dict[tuple[ObjectShape, int | None], int] = {}
         self._outcomes = Outcomes()
         flexible = options.whitespace == "flexible" and options.indent is None
         common = resident(options.max_whitespace if flexible else 0)
@@ -183,8 +185,8 @@ class SchemaMachine:
     def build_row(self, state: int) -> None:
         """Make the row of a state that was met for the first time."""
         self.table.clock.restart()
-        position: Position | PlainObject | CountedBlock | KeyNode | WithoutTexts = self.rsm.state_key(state)
-        if isinstance(position, PlainObject):
+        position: Position | PlainStates | CountedBlock | KeyNode | WithoutTexts = self.rsm.state_key(state)
+        if isinstance(position, PlainStates):
             position.build(self, state)
             return
         if isinstance(position, WithoutTexts):
@@ -269,17 +271,20 @@ class SchemaMachine:
     def build_return(self, frame: int, outcome: int) -> None:
         """Find where a caller goes on after an outcome that was met for the first time."""
         self.table.clock.restart()
-        back, reading = self.rsm.frame_key(frame)
-        if isinstance(back, AfterKey):
-            target = back.resume_class(self, outcome)
+        key = self.rsm.frame_key(frame)
+        if isinstance(key, PlainStates):
+            target = key.after_value(self, frame)
+        elif isinstance(key[0], AfterKey):
+            target = key[0].resume_class(self, outcome)
         else:
+            back, reading = key
             target = back.resume(self, read(reading, self._outcomes.truth(outcome)))
         self.rsm.set_return(frame, outcome, target)
 
     def behind_space(self, state: int) -> int:
         """See `RecursiveMachine.behind_space`."""
         position = self.rsm.state_key(state)
-        if isinstance(position, PlainObject):
+        if isinstance(position, PlainStates):
             return position.behind_space(state)
         return self.state(position.position) if isinstance(position, Spaced) else 0
 
@@ -381,7 +386,8 @@ class SchemaMachine:
             if type_ == OBJECT and not watches and not plentiful:
                 shape = self.shapes.of_members(must, self.options.property_order == "any")
                 if shape is not None:
-                    if shape.live(shape.required) == shape.required:
+                    few = shape.keys.n_classes <= any_order.MAX_CLASSES
+                    if shape.required & ~shape.live(shape.all_classes if few else shape.required) == 0:
                         parts.append(((), {self._object(shape, depth): [ord("{")]}))
                     continue
             wanted = self.keywords.expand(must, type_)
@@ -425,18 +431,27 @@ class SchemaMachine:
     def _object(self, shape: ObjectShape, depth: int) -> int:
         """The state after ``{``."""
         if not shape.keys.n_names and shape.static == (TRUE,) and is_plain(shape, shape.residual, shape.watches):
-            known = self._any.get(OBJECT)
-            if known is not None:
-                return known[ord("{")]
+            if OBJECT in self._any:
+                return self._any[OBJECT][ord("{")]
         residual, watched = shape.at_start()
         residual = shape.reduced(residual, 0)
         if self.options.indent is None and is_plain(shape, residual, watched):
-            if shape not in self._plain:
-                self._plain[shape] = PlainObject(self, shape)
-            return self._plain[shape].start
+            if shape.keys.n_classes <= (any_order.MAX_CLASSES if shape.any_order else plain_objects.MAX_CLASSES):
+                return self.plain_start(shape, None)
         return self.gap(ObjectStart(ObjectState.of(shape, residual, watched, 0, depth)))
 
     # ── objects and arrays ───────────────────────────────────────────────────────────────────────────────────────────
+
+    def plain_start(self, shape: ObjectShape, seen: int | None) -> int:
+        """The state of a plain object after ``{``, or after a member, in any order, once the names ``seen`` have come."""
+        known = self._plain.get((shape, seen))
+        if known is None:
+            if shape.any_order:
+                states: PlainStates = PlainPlace(self, shape, seen or 0, is_first=seen is None)
+            else:
+                states = PlainObject(self, shape)
+            known = self._plain[shape, seen] = states.start
+        return known
 
     def _is_plentiful(self, wanted: int, type_: str) -> bool:
         """Free strings and numbers, a few of them left out or not."""

@@ -111,6 +111,7 @@ class ObjectShape(Shape):
         """All but what is asked."""
         self.keys, self.any_order = keys, any_order
         self.declared_mask = (1 << keys.n_names) - 1
+        self.all_classes = (1 << keys.n_classes) - 1
         self.counts = 1 << keys.n_classes  # in `touched`: members are counted; the value being written is judged
         self._this = self.counts << 1
         self.residual, self.tracks = TRUE, False
@@ -208,8 +209,10 @@ class ObjectShape(Shape):
         """Those of some classes of which a member can have a value at all."""
         new = classes & ~self.judged
         if new:
-            static, satisfiable = self.static, self.emptiness.satisfiable
-            found = as_mask([c for c in bits(new) if satisfiable(static[c])], self.keys.n_classes)
+            static = self.static
+            of_new = [(c, static[c]) for c in bits(new)]
+            possible = {value for value in {value for _, value in of_new} if self.emptiness.satisfiable(value)}
+            found = as_mask([c for c, value in of_new if value in possible], self.keys.n_classes)
             if self.emptiness.leaning:
                 return classes & (self.known_live | found)
             self.judged |= new
