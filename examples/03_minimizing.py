@@ -27,7 +27,8 @@ print(first.dump())
 
 # %% How it works: begin with two blocks, accepting and not. States of a block whose moves lead to different blocks can be
 # told apart by some text: split them. When nothing splits any more, a block is a state. After r rounds, states share a
-# block exactly if no text of up to r bytes tells them apart. Lesson 4 uses that history for token masks.
+# block exactly if no text of up to r bytes tells them apart. fsmc keeps that history: tokens are short, and two states which no text as long as
+# the longest token tells apart allow the same tokens (lesson 4).
 from fsmc.compiler.automata.minimize import partition_history
 
 initial = one.accepting.astype("int32")

@@ -22,6 +22,27 @@ print(f"{forced} of {grammar.dfa.n_states - 1} states are forced")
 text, state = jump_map.jump(grammar.dfa.start)
 print(f"from the start: {text!r}")
 
+# %% So the machine can be drawn with fewer states: only those at which something is asked, and a whole chain as one edge. That is the compressed
+# machine. From a state, the edges are its bytes; behind each of them the machine runs on by itself as far as it can.
+dfa = grammar.dfa
+todo, asked = [jump_map.jump(dfa.start)[1]], {}
+print(f"\nstart   {text!r} → {todo[0]}")
+while todo:
+    state = todo.pop()
+    if state in asked:
+        continue
+    asked[state] = {}
+    for byte in range(256):
+        if target := dfa.run(bytes([byte]), state):
+            chain, end = jump_map.jump(target)
+            asked[state].setdefault((bytes(chain), end), []).append(chr(byte))
+            todo.append(end)
+for state, edges in sorted(asked.items()):
+    for (chain, end), letters in edges.items():
+        label = letters[0] if len(letters) == 1 else f"{letters[0]}…{letters[-1]}"
+        print(f"{state:5}   {label} {chain.decode()!r} → {end}")
+print(f"{len(asked)} of {dfa.n_states - 1} states are left")
+
 # %% A dialogue between machine and "model": the machine writes what is forced, the model (here: a list of answers) only
 # what is free. One step of the model may be a whole word or a single letter.
 matcher = fsmc.GrammarMatcher(grammar)

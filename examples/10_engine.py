@@ -40,9 +40,8 @@ print([f"{step.n_rows} rows, {step.n_tokens} tokens" for step in steps[:5]])
 
 # %% The prompt is the same for all, so it is read once; so is what others have read before
 first, *others = engine.run(requests())
-print(
-    f"prompt of {first.prompt_tokens} tokens, of which {first.shared_tokens} were known; {first.computed_tokens} computed"
-)
+print(f"prompt of {first.prompt_tokens} tokens; of it and of the text {first.shared_tokens} tokens were known before")
+print(f"computed: {first.computed_tokens} tokens; those of the others: {[other.computed_tokens for other in others]}")
 
 # %% Jumps: the same constraint with and without
 for jump in ("off", "exact", "canonical"):

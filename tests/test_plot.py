@@ -48,6 +48,11 @@ def test_command(fsmc_command, tmp_path, tokenizer_file) -> None:
     assert fsmc_command("plot", "202[0-9]-yes", "2024-yes", "-t", tokenizer_file, "-o", figure).code == 0
     assert "<svg" in figure.read_text(encoding="utf-8")
     assert fsmc_command("plot", "a{N}", "--sizes", "1,3", "-o", tmp_path / "growth.png").code == 0
+    refused = fsmc_command("plot", "202[0-9]-yes", "2024-no", "-t", tokenizer_file, "-o", figure)
+    assert refused.code == 1 and "no match, at byte 5" in refused.err
+    as_json = fsmc_command("plot", "2{4}", "22", "-t", tokenizer_file, "-o", figure, "--json")
+    assert as_json.document == {"file": str(figure), "file_bytes": figure.stat().st_size, "fails_at_byte": None}
+    assert fsmc_command("plot", "2*", "", "-t", tokenizer_file, "-o", figure).code == 2
     assert (tmp_path / "growth.png").read_bytes().startswith(b"\x89PNG")
     assert fsmc_command("plot", "a", "--sizes", "1", "-o", figure).code == 2
     assert fsmc_command("plot", "a{N}", "--sizes", "x", "-o", figure).code == 2

@@ -9,7 +9,7 @@ import typer
 
 from fsmc.cli.grouped import expand
 from fsmc.cli.machine import IndexSource, Language, Source, read_bytes
-from fsmc.cli.output import MissingError, UsageError, stages
+from fsmc.cli.output import ExitCode, JsonOption, MissingError, UsageError, print_json, stages
 from fsmc.cli.tokenizer import TextTokenizer, TokenizerOption
 
 FORMATS = (".svg", ".png", ".pdf")
@@ -31,6 +31,7 @@ def plot_command(
             help="Plot compile time instead: of the pattern with each of these numbers (1,2,4) where it has {N}."
         ),
     ] = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Plot allowed tokens, states and forced text along a text; with --sizes, compile time against size.
 
@@ -64,11 +65,13 @@ def plot_command(
                 ).machine(),
                 _numbers(sizes),
             )
-        figure = plot_compile_times(times, template.pattern)
+        figure, refused = plot_compile_times(times, template.pattern), None
     else:
         if tokenizer is None:
             raise UsageError("give the tokenizer (-t) whose tokens are to be counted")
         data = read_bytes(given[0] if given else None, text_file)
+        if not data:
+            raise UsageError("the text is empty: there is nothing to plot along it")
         with stages() as progress:
             progress.start("compiling")
             text_tokenizer = TextTokenizer.read(tokenizer)
@@ -80,10 +83,17 @@ def plot_command(
             )
             progress.start("walking the text")
             walked = trace(grammar, text_tokenizer.encode(data))
+        refused = next((step.at for step in walked.bytes if step.byte is not None and not step.read), None)
         title = " ".join(grammar.source.split())
         figure = plot_trace(walked, title if len(title) <= 60 else title[:59] + "…")
     figure.savefig(output)
-    typer.echo(f"{output}")
+    if as_json:
+        print_json({"file": str(output), "file_bytes": output.stat().st_size, "fails_at_byte": refused})
+    else:
+        typer.echo(f"{output}")
+        if refused is not None:
+            typer.echo(f"no match, at byte {refused}: the figure ends there; fsmc explain says why", err=True)
+    raise typer.Exit(ExitCode.DONE if refused is None else ExitCode.NO_MATCH)
 
 
 def _numbers(text: str) -> list[int]:

@@ -40,6 +40,10 @@ def view_command(
         raise UsageError(f"the page's name must end in .html: {output}")
     if not output.parent.is_dir():
         raise MissingError(f"{output.parent}: there is no such folder")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise UsageError("--text is not UTF-8, and the page's text field holds only text") from None
     source = language.source(pattern, whitespace="json")
     with stages() as progress:
         progress.start("compiling")
@@ -56,7 +60,7 @@ def view_command(
             tokenizer_document=None if read is None else read.document,
             max_states=known if max_states is None else max_states,
         )
-        output.write_text(html, encoding="utf-8")
+        output.write_text(html, encoding="utf-8", errors="backslashreplace")  # of a file's name that is not UTF-8
     if as_json:
         print_json({"file": str(output), "file_bytes": output.stat().st_size})
     else:

@@ -95,6 +95,10 @@ class CompiledGrammar:
         shown = self._source if len(self._source) <= 40 else self._source[:39] + "…"
         return f"<CompiledGrammar: {self.kind}{f' {shown!r}' if shown else ''}, {self.machine.n_states} states>"
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> CompiledGrammar:
+        """Itself: it is shared also by the copies that engines make of a request."""
+        return self
+
     @property
     def trie(self) -> TokenTrie:
         """The vocabulary's token trie (built once per vocabulary)."""

@@ -104,14 +104,19 @@ class PackedModel:
             )
         AttentionInterface.register(ATTENTION, _attend)
         AttentionMaskInterface.register(ATTENTION, sdpa_mask)
-        model.set_attn_implementation(ATTENTION)
         self.model = model
+        self._take_attention()
         self.n_forward = self.n_tokens = 0
         length = getattr(config, "max_position_embeddings", None)
         self.max_length = int(length) if length else None
         """The longest sequence that the model was made for, where its config says so."""
         # A mask of four dimensions is passed on to the attention as it is: without it every pass would build one.
         self._no_mask = torch.zeros(1, 1, 1, 1, device=model.device)
+
+    def _take_attention(self) -> None:
+        """The model may have served continuous batching since, which gives it another attention."""
+        if self.model.config.get_text_config()._attn_implementation != ATTENTION:
+            self.model.set_attn_implementation(ATTENTION)
 
     def forward(self, parts: Sequence[Part]) -> torch.Tensor:
         """One pass over all parts: the logits wanted, float[sum of n_logits, vocab_size], in the order of the parts.
@@ -129,6 +134,7 @@ class PackedModel:
             positions += range(row.length, end)
             wanted += range(len(ids) - n_logits, len(ids))
         device = self.model.device
+        self._take_attention()
         with torch.inference_mode():
             logits: torch.Tensor = self.model(
                 input_ids=torch.tensor([ids], device=device),

@@ -2,6 +2,9 @@
 
 A machine with calls is explored component by component. Which outcomes a component can end with, and so where its callers go on,
 comes out as it is explored (the summary edges of Alur et al.).
+
+Where texts are compared (items that must differ, keys that must not come twice), the states are those behind texts that all differ:
+which texts there were would make endlessly many. The page compares them itself, at the calls listed in ``compared``.
 """
 
 from __future__ import annotations
@@ -15,10 +18,14 @@ import numpy as np
 from fsmc.compiler.automata.dfa import DEAD
 from fsmc.compiler.automata.lazy_rsm import LazyRSM
 from fsmc.compiler.automata.recursion import RecursiveMachine
-from fsmc.compiler.automata.tables import CALL, EXIT
+from fsmc.compiler.automata.tables import CALL, EXIT, RECORDED
 from fsmc.compiler.errors import LimitExceeded
 
 PLAIN_EDGE, CALL_EDGE, EXIT_EDGE, REDO_EDGE = range(4)
+
+ITEMS_DIFFER, KEYS_DIFFER, ANY_COMPARISON = range(3)
+"""What is compared at a call: items or keys of which none may come twice, or texts of which it matters otherwise (``uniqueItems`` in an
+alternative, say): what follows two equal ones is then not in the page."""
 
 NOT_EXPLORED = -2
 """In place of the outcome of a state whose row is not in the page."""
@@ -32,8 +39,8 @@ class Explored:
     of an exit the outcome; the frame is that of a call, else -1; bytes is an index into ``byte_sets``, each of which is a list of
     ranges [low, high, low, high, …]. final: the outcome with which a text may end, -1, or NOT_EXPLORED. returns: (frame, outcome,
     state). component: of each state; ``components`` says what they are: label, states, entries, and for each entry the outcomes with
-    which it can end. return_names: (frame, outcome) → what the outcome means, where that is known: the key that was read. is_whole:
-    whether nothing was left out.
+    which it can end. compared: frame of a call whose text is compared with those before it → ITEMS_DIFFER, …. return_names: (frame,
+    outcome) → what the outcome means, where that is known: the key that was read. is_whole: whether nothing was left out.
     """
 
     states: list[int]
@@ -47,6 +54,7 @@ class Explored:
     returns: list[tuple[int, int, int]]
     component: list[int]
     components: list[dict[str, Any]]
+    compared: dict[int, int]
     return_names: dict[tuple[int, int], str]
     is_whole: bool
 
@@ -79,6 +87,8 @@ class _Search:
         def come_back(entry: int, frame: int, outcome: int) -> None:
             try:
                 target = machine.after_outcome(frame, outcome)
+                if frame >= RECORDED:
+                    target = machine.record(target, None)
             except LimitExceeded:
                 self.is_whole = False
                 return
@@ -166,9 +176,10 @@ def explore(machine: RecursiveMachine, max_states: int) -> Explored:
         final.append(NOT_EXPLORED if row is None else machine.final(state))
     component, components = _components(search, states)
     returns = [(f, o, search.number[t]) for (f, o), t in search.returns.items() if t in search.number]
+    compared = {frame: _comparison(machine, frame) for frame in sorted(set(columns[2])) if frame >= RECORDED}
     return Explored(
         states, offsets, *columns, [_ranges(key) for key in search.sets], final, returns, component, components,
-        _return_names(machine, returns), search.is_whole,
+        compared, _return_names(machine, returns), search.is_whole,
     )  # fmt: skip
 
 
@@ -237,6 +248,17 @@ def _return_names(machine: RecursiveMachine, returns: list[tuple[int, int, int]]
             c = keys.class_after(outcome)
             names[frame, outcome] = keys.names[c] if c < keys.n_names else "other key"
     return names
+
+
+def _comparison(machine: RecursiveMachine, frame: int) -> int:
+    """What is compared at a recorded call, see ITEMS_DIFFER."""
+    from fsmc.compiler.schema.positions import AfterItem, AfterKey
+
+    key = machine.frame_key(frame) if isinstance(machine, LazyRSM) else None
+    back = key[0] if isinstance(key, tuple) else None
+    if isinstance(back, AfterKey):
+        return KEYS_DIFFER
+    return ITEMS_DIFFER if isinstance(back, AfterItem) and not back.a.shape.compares else ANY_COMPARISON
 
 
 def _object_shape(key: Any) -> Any:

@@ -18,7 +18,10 @@ MAX_STATES = 60_000
 MAX_WALKED_STATES = 5_000
 """Of machines that are made as they are walked."""
 
-_SCRIPTS = ("dagre.min.js", "machine.js", "tokens.js", "graph.js", "drawing.js", "app.js")
+MAX_TITLE = 50_000
+"""Characters of what the machine was made of: more takes a browser seconds to show, and nobody reads it there."""
+
+_SCRIPTS = ("dagre.min.js", "compare.js", "machine.js", "tokens.js", "graph.js", "drawing.js", "app.js")
 
 
 def page(
@@ -33,7 +36,7 @@ def page(
 ) -> str:
     """The HTML of a page on a machine.
 
-    title: what it was made of, shown whole on demand. text: what stands in the text field at first. vocabulary: its masks are
+    title: what it was made of, shown on demand (up to MAX_TITLE characters). text: what stands in the text field at first. vocabulary: its masks are
     shown; tokenizer_document: a tokenizer.json, so that the page can cut text as this tokenizer does (byte-level BPE).
 
     >>> from fsmc.cli.machine import Source
@@ -43,11 +46,10 @@ def page(
     """
     found = explore(machine, max_states)
     document = {
-        "title": title,
+        "title": title if len(title) <= MAX_TITLE else f"{title[:MAX_TITLE]}… ({len(title):,} characters)",
         "kind": kind,
         "text": text,
         "machine": machine_document(found),
-        "recorded": getattr(machine, "has_recorded_frames", False),
         "tokens": None if vocabulary is None else tokens_document(vocabulary),
         "merges": None if vocabulary is None else merges_document(tokenizer_document, vocabulary),
     }
@@ -71,6 +73,7 @@ def machine_document(found: Explored) -> dict[str, Any]:
         "final": packed_ints(found.final),
         "component": packed_ints(found.component),
         "returns": packed_ints([number for entry in found.returns for number in entry]),
+        "compared": list(found.compared.items()),
         "returnNames": [[*key, name] for key, name in found.return_names.items()],
         "byteSets": found.byte_sets,
         "components": found.components,

@@ -22,7 +22,7 @@ sglang)
     pip install numpy orjson psutil pybase64 requests packaging pillow starlette msgspec pyzmq tqdm IPython pydantic \
         aiohttp 'transformers==5.19.0' 'openai==2.8.0' partial-json-parser dill 'sentencepiece==0.2.1' \
         compressed-tensors gguf einops apache-tvm-ffi triton llguidance
-    pip install --no-deps 'xgrammar==0.2.8'
+    pip install --no-deps 'xgrammar==0.2.7'
     ;;
 vllm)
     wheel=$(mktemp -d)

@@ -15,4 +15,4 @@ fi
 cd "$here/../.."
 # Installed anew each time: the entry points are those of this tree.
 "$venv/bin/python" -m pip install --disable-pip-version-check -q --no-deps -e . || exit 1
-PYTHONPATH=tests/engines "$venv/bin/python" -m pytest -p no:cacheprovider "tests/engines/test_${engine%-cpu}.py" -q "${@:3}"
+PYTHONPATH=tests/engines "$venv/bin/python" -m pytest -p no:cacheprovider "tests/engines/test_${engine%-cpu}.py" "${@:3}"

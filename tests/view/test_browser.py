@@ -51,6 +51,7 @@ def test_typing_walks(open_page, pages) -> None:
     assert shown.inner_text("#forced") == "eb,␣é"
     assert shown.inner_text("#verdict") == "The text must go on."
     assert shown.locator("#canvas .now").count() == 1
+    assert shown.locator("#canvas .line.trail").count() >= 3  # a chain, a single byte, another chain
     shown.fill("#text", "2024-x")
     assert "Byte 5 cannot be read: f j m may come" in shown.inner_text("#verdict")
     assert shown.inner_text("#read .bad") == "x"
@@ -152,6 +153,65 @@ def test_masks_are_those_of_the_matcher(open_page, pages) -> None:
             chosen = rng.choice(texts)
             assert matcher.accept_token(chosen)
             text += grammar.vocab.token(chosen)
+
+
+COLOURS = {"enum": ["red", "green", "blue", 7, 70]}
+UNEQUAL = {
+    "items of a few": {"type": "array", "items": COLOURS, "uniqueItems": True, "minItems": 1},
+    "numbers": {"type": "array", "items": {"type": "number", "minimum": 0, "maximum": 30}, "uniqueItems": True},
+    "strings": {"type": "array", "items": {"type": "string", "maxLength": 1}, "uniqueItems": True, "maxItems": 4},
+    "in each other": {"items": {"items": {"type": "integer"}, "type": "array", "uniqueItems": True}, "type": "array", "uniqueItems": True},
+    "keys": {"type": "object", "minProperties": 2, "propertyNames": {"pattern": "^[xyz]?$"}, "additionalProperties": {"enum": [1, 2]}},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", UNEQUAL)
+def test_what_must_differ_is_followed(open_page, tokenizer, name) -> None:
+    """Along random texts: the bytes that may come are those of the matcher, and so is what the text can be."""
+    compiler = fsmc.GrammarCompiler(tokenizer.vocabulary, cache_dir=None, whitespace="json")
+    grammar = compiler.compile_json_schema(UNEQUAL[name])
+    shown = open_page(page(grammar.machine, title=name))
+    rng, twins = random.Random(name), 0
+    for _ in range(4):
+        matcher, text, before = fsmc.GrammarMatcher(grammar), b"", {}
+        while len(text) < 60:
+            allowed = [byte for byte in range(256) if matcher.fork().accept_bytes(bytes([byte]))]
+            here = shown.evaluate(
+                "bytes => { const path = machine.walk(Uint8Array.from(bytes)), at = path[path.length - 1];"
+                "return [path.length - 1, machine.allowedBytes(at), machine.mayEnd(at),"
+                "[...Array(256).keys()].filter(byte => machine.isTwin(at, byte)).length]; }",
+                list(text),
+            )
+            assert here[:3] == [len(text), allowed, matcher.is_completed()], text
+            twins += here[3]
+            if not allowed:
+                break
+            likely = [byte for byte in allowed if byte in before.get(text[-1:], b"")] + [*b',"0', *allowed]
+            byte = rng.choice([byte for byte in likely if byte in allowed])
+            before[text[-1:]] = before.get(text[-1:], b"") + bytes([byte])
+            assert matcher.accept_bytes(bytes([byte]))
+            text += bytes([byte])
+    assert twins, "no text came to a place where something would come twice"
+
+
+def test_what_comes_twice_is_said(open_page, tokenizer) -> None:
+    compiler = fsmc.GrammarCompiler(tokenizer.vocabulary, cache_dir=None, whitespace="json")
+    numbers = {"type": "array", "items": {"type": ["number", "object"]}, "uniqueItems": True}
+    shown = open_page(page(compiler.compile_json_schema(numbers).machine, title="numbers"))
+    for text in ("[1, 1.0", "[0, 0.0", "[120, 1200, 120", '[{"a": 1, "b": 2}, {"b": 2.0, "a": 1'):
+        shown.fill("#text", text)
+        assert shown.inner_text("#verdict") == "The text must go on."
+        shown.fill("#text", text + ("}" if "{" in text else "]"))
+        assert shown.inner_text("#verdict").endswith("this could only be an item or a key that is there already.")
+    shown.fill("#text", "[1, 1.01, 10, -1]")
+    assert shown.inner_text("#verdict") == "The text is complete."
+    assert shown.is_hidden("#unsure")
+    twins = {"type": "array", "items": {"enum": [1, 2, 3]}, "anyOf": [{"uniqueItems": True}, {"maxItems": 2}]}
+    shown = open_page(page(compiler.compile_json_schema(twins).machine, title="twins"))
+    shown.fill("#text", "[1, 2")
+    assert shown.is_visible("#unsure")
+    shown.fill("#text", "[1, 2, 3]")
+    assert shown.inner_text("#verdict") == "The text is complete."
 
 
 def test_text_is_cut_as_the_tokenizer_cuts_it(open_page, pages, tokenizer) -> None:

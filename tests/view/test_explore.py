@@ -123,4 +123,5 @@ def test_command(fsmc_command, tmp_path, tokenizer_file) -> None:
     assert path.read_text(encoding="utf-8").startswith("<!doctype html>")
     assert fsmc_command("view", "a", "-o", tmp_path / "page.txt").code == 2
     assert fsmc_command("view", "a", "-o", tmp_path / "none" / "page.html").code == 3
+    assert fsmc_command("view", "a", "-o", path, "--text", "\udcff").code == 2
     assert fsmc_command("view", "a", "-o", path, "--json").document["file_bytes"] == path.stat().st_size

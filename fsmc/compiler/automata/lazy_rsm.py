@@ -55,9 +55,10 @@ class Builder(Protocol):
     def behind_space(self, state: int) -> int:
         """See `RecursiveMachine.behind_space`; asked only of a machine that has ``space``."""
 
-    def record(self, state: int, text: bytes) -> int:
+    def record(self, state: int, text: bytes | None) -> int:
         """The state to go on in, given the text that was read between a recorded call and its return to ``state``.
 
+        None: a text that differs from all before, of which nothing is remembered; who asks so compares texts on his own.
         0 where it may not have been this text: the byte that ended it is then refused.
         """
 
@@ -328,8 +329,8 @@ class LazyRSM(RecursiveMachine):
             elif self._known_return(frame, number) == UNKNOWN:
                 self.builder.build_return(frame, number)
 
-    def record(self, state: int, text: bytes) -> int:
-        """The state to go on in after a recorded call that read ``text`` returned to ``state``."""
+    def record(self, state: int, text: bytes | None) -> int:
+        """The state to go on in after a recorded call that read ``text`` returned to ``state``, see `Builder`."""
         with self.lock:
             return self.builder.record(state, text)
 

@@ -158,6 +158,6 @@ class ProductMachine:
         """See `LazyRSM`."""
         raise AssertionError("white space is not apart here")
 
-    def record(self, state: int, text: bytes) -> int:
+    def record(self, state: int, text: bytes | None) -> int:
         """See `LazyRSM`."""
         raise AssertionError("there are no recorded frames")

@@ -145,7 +145,7 @@ class RecursiveMachine(ABC):
         """Make what a kernel missed: the row of state ``number`` (frame < 0), or the return after outcome ``number``."""
         raise AssertionError("only a machine that is made as it is walked misses anything")
 
-    def record(self, state: int, text: bytes) -> int:
+    def record(self, state: int, text: bytes | None) -> int:
         """The state to go on in after a recorded call that read ``text`` returned to ``state``."""
         raise AssertionError("only a machine that is made as it is walked has recorded frames")
 

@@ -99,7 +99,7 @@ class Copier:
             return self.state(symbol, target), None
         return 0, frame[3] if target and inner.final(target) >= 0 else None
 
-    def record(self, symbol: int, number: int, text: bytes) -> int:
+    def record(self, symbol: int, number: int, text: bytes | None) -> int:
         """The state to go on in after a recorded call."""
         return self.state(symbol, self.schemas[symbol].inner.record(number, text))
 

@@ -130,7 +130,7 @@ class GrammarMachine:
         """No white space is known apart."""
         raise AssertionError("the machine has no white space of its own")
 
-    def record(self, state: int, text: bytes) -> int:
+    def record(self, state: int, text: bytes | None) -> int:
         """Of embedded schemas only, see `LazyRSM`."""
         key = self.rsm.state_key(state) if state else None
         return 0 if key is None else self._copier.record(key[1], key[2], text)

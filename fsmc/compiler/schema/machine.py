@@ -288,8 +288,8 @@ class SchemaMachine:
             return position.behind_space(state)
         return self.state(position.position) if isinstance(position, Spaced) else 0
 
-    def record(self, state: int, text: bytes) -> int:
-        """The state once it is known which text a recorded call has read."""
+    def record(self, state: int, text: bytes | None) -> int:
+        """The state once it is known which text a recorded call has read, see `LazyRSM`."""
         self.table.clock.restart()
         if state == 0:
             return 0

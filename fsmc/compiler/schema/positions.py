@@ -50,8 +50,8 @@ class Position(ABC):
     def edges(self, m: SchemaMachine) -> Edges:
         """What each byte does here; a byte that is absent cannot be part of any accepted text."""
 
-    def recorded(self, m: SchemaMachine, text: bytes) -> Position:
-        """The position once it is known that the recorded call which led here has read ``text``."""
+    def recorded(self, m: SchemaMachine, text: bytes | None) -> Position:
+        """The position once it is known that the recorded call which led here has read ``text``, see `Builder.record`."""
         return self
 
     @property
@@ -121,7 +121,7 @@ class Spaced(Position):
     def edges(self, m: SchemaMachine) -> Edges:
         raise AssertionError("`SchemaMachine` makes this row, together with that of ``position``")
 
-    def recorded(self, m: SchemaMachine, text: bytes) -> Position:
+    def recorded(self, m: SchemaMachine, text: bytes | None) -> Position:
         return Spaced(self.position.recorded(m, text))
 
 
@@ -223,10 +223,11 @@ class Colon(Position):
     def edges(self, m: SchemaMachine) -> Edges:
         return {ord(":"): m.gap(MemberValue(self.o, self.c), before_value=True)}
 
-    def recorded(self, m: SchemaMachine, text: bytes) -> Position:
+    def recorded(self, m: SchemaMachine, text: bytes | None) -> Position:
         if not self.o.pending:
             return self
-        return Colon(self.o.with_key(self.o.seen | {json.loads(text)}, False), self.c)
+        seen = self.o.seen if text is None else self.o.seen | {json.loads(text)}
+        return Colon(self.o.with_key(seen, False), self.c)
 
 
 @dataclass(frozen=True, slots=True)
@@ -388,7 +389,6 @@ class ItemNext(Position):
             edges |= m.closing(ord("]"), m.exit(self.a.outcome), self.a.depth)
         return edges
 
-    def recorded(self, m: SchemaMachine, text: bytes) -> Position:
-        return ItemNext(
-            replace(self.a, seen=self.a.seen | {m.keywords.const(json.loads(text, parse_float=Decimal))}, pending=False)
-        )
+    def recorded(self, m: SchemaMachine, text: bytes | None) -> Position:
+        value = () if text is None else (m.keywords.const(json.loads(text, parse_float=Decimal)),)
+        return ItemNext(replace(self.a, seen=self.a.seen.union(value), pending=False))

@@ -62,5 +62,5 @@ class _Nothing:
     def behind_space(self, state: int) -> int:
         return 0
 
-    def record(self, state: int, text: bytes) -> int:
+    def record(self, state: int, text: bytes | None) -> int:
         raise AssertionError("there are no frames")

@@ -74,12 +74,10 @@ def generate(
         "grammar": ebnf,
         "structural_tag": structural_tag,
     }
-    grammars = _grammars(model, tokenizer, {**asked, "compiled": grammar}, len(texts))
-    vocab = next((one.vocab for one in grammars if one is not None), None) or compiler_for(model, tokenizer).vocab
+    grammars = grammars_of(model, tokenizer, {**asked, "compiled": grammar}, len(texts))
+    vocab = vocab_of(model, tokenizer, grammars)
     ids = [encode_prompt(tokenizer, text) for text in texts]
-    eos = sorted(frozenset(vocab.eos_token_ids) | eos_of(model))
-    if not eos:
-        raise VocabularyError("neither the tokenizer nor the model has an end token: a text could never end")
+    eos = ends_of(model, vocab)
     pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else eos[0]
     length = max(map(len, ids))
     rows = torch.tensor([[pad] * (length - len(row)) + row for row in ids], device=model.device)
@@ -93,12 +91,12 @@ def generate(
     out = model.generate(input_ids=rows, attention_mask=attention, **given)
     n_per_prompt = len(out) // len(texts)
     written = [
-        _text(grammars[i // n_per_prompt], vocab, row[length:].tolist(), frozenset(eos)) for i, row in enumerate(out)
+        text_of(grammars[i // n_per_prompt], vocab, row[length:].tolist(), frozenset(eos)) for i, row in enumerate(out)
     ]
     return written[0] if isinstance(prompts, str) and len(written) == 1 else written
 
 
-def _grammars(model: Any, tokenizer: Any, asked: dict[str, Any], n: int) -> list[CompiledGrammar | None]:
+def grammars_of(model: Any, tokenizer: Any, asked: dict[str, Any], n: int) -> list[CompiledGrammar | None]:
     """One for each prompt."""
     given = [kind for kind, value in asked.items() if value is not None]
     if len(given) != 1:
@@ -125,7 +123,20 @@ def _grammars(model: Any, tokenizer: Any, asked: dict[str, Any], n: int) -> list
     return [compile_(one) for one in values]
 
 
-def _text(grammar: CompiledGrammar | None, vocab: Vocabulary, ids: list[int], eos: frozenset[int]) -> str:
+def vocab_of(model: Any, tokenizer: Any, grammars: Sequence[CompiledGrammar | None]) -> Vocabulary:
+    """That of the grammars, or the model's where no prompt has one."""
+    return next((one.vocab for one in grammars if one is not None), None) or compiler_for(model, tokenizer).vocab
+
+
+def ends_of(model: Any, vocab: Vocabulary) -> list[int]:
+    """The tokens that end a text; VocabularyError where there are none."""
+    eos = sorted(frozenset(vocab.eos_token_ids) | eos_of(model))
+    if not eos:
+        raise VocabularyError("neither the tokenizer nor the model has an end token: a text could never end")
+    return eos
+
+
+def text_of(grammar: CompiledGrammar | None, vocab: Vocabulary, ids: list[int], eos: frozenset[int]) -> str:
     """The text of ids up to the first that ends it; special tokens that the constraint names have theirs."""
     known = grammar.vocab if grammar is not None else vocab
     end = next((i for i, token in enumerate(ids) if token in eos), len(ids))

@@ -47,6 +47,8 @@ class FsmcLogitsProcessor(LogitsProcessor):
     FsmcError is raised where the vocabulary has no token with which the constraint could go on.
     """
 
+    supports_continuous_batching = False  # it would be told the last token of each row: `fsmc.hf.ConstrainedBatching`
+
     def __init__(
         self,
         grammar: CompiledGrammar | Sequence[CompiledGrammar | None],

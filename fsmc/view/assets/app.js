@@ -17,6 +17,7 @@ let drawnFor = "", jumping = null, maskTimer = null;
 function redraw(fit) {
   drawing.draw(graph.build());
   if (fit) drawing.fit();
+  else drawing.rescale();
 }
 
 function open(node) {
@@ -60,12 +61,13 @@ function facts() {
   rest.textContent = ok ? "" : visible(bytes.subarray(cutAt));
   $("read").replaceChildren(readPart, rest);
   const live = explored ? machine.allowedBytes(here) : [];
-  const says = rangesText(toRanges(live)) || "nothing";
+  const says = rangesText(toRanges(live)) || "nothing", twin = !ok && machine.isTwin(here, bytes[read]);
   $("verdict").className = "verdict " + (!ok ? "bad" : end ? "good" : "");
   $("verdict").textContent = !explored ? "The page does not hold what follows here (fsmc view --max-states)."
     : !ok ? `Byte ${read} cannot be read: ${end ? "only the end or " : ""}${says} may come.`
-      + (data.recorded ? " But the page does not follow which items or keys differ, and may be wrong here: fsmc explain is not." : "")
+      + (twin ? " With it, this could only be an item or a key that is there already." : "")
     : end ? (live.length ? "The text may end here, or go on." : "The text is complete.") : "The text must go on.";
+  $("unsure").hidden = !machine.comparesOtherwise(here);
   $("state").textContent = machine.states[here.state] + (machine.components.length > 1 ? ` in “${machine.components[machine.component[here.state]].label}”` : "");
   let depth = 0;
   for (let frame = here.stack; frame; frame = frame.up) depth++;
@@ -234,12 +236,12 @@ function depths() {
     layer = next;
   }
   const heading = document.createElement("h2");
-  heading.textContent = "States by distance from the start";
+  heading.textContent = "States by distance from the start (logarithmic)";
   const bars = Math.min(counts.length, 120), size = Math.ceil(counts.length / bars), most = Math.max(...counts);
   const says = `the farthest state is ${counts.length - 1} bytes from the start; most, ${most.toLocaleString("en")}, are at distance ${counts.indexOf(most)}`;
   const chart = svg("svg", { viewBox: `0 0 ${bars * 3} 40`, preserveAspectRatio: "none", role: "img", "aria-label": says });
   for (let i = 0; i < counts.length; i += size) {
-    const height = Math.max(0.6, (38 * Math.max(...counts.slice(i, i + size))) / most);
+    const height = Math.max(0.6, (38 * Math.log1p(Math.max(...counts.slice(i, i + size)))) / Math.log1p(most));
     chart.append(svg("rect", { x: (i / size) * 3, y: 40 - height, width: 2.4, height }));
   }
   const caption = document.createElement("p");
@@ -256,7 +258,7 @@ function theme() {
 }
 
 $("kind").textContent = data.kind;
-$("title").textContent = data.title.replace(/\s+/g, " ").slice(0, 300);
+$("title").textContent = data.title.slice(0, 2000).replace(/\s+/g, " ").slice(0, 300);
 $("source").textContent = data.title;
 document.title = `${data.title.slice(0, 60)} · fsmc view`;
 $("token-part").hidden = !tokens;

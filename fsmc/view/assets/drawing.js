@@ -11,7 +11,10 @@ function svg(name, attributes = {}, text) {
 }
 
 const countStates = n => (n === 1 ? "1 state" : `${n.toLocaleString("en")} states`);
-const short = text => (text.length > MAX_LABEL ? text.slice(0, MAX_LABEL - 1) + "…" : text);
+function short(text, most = MAX_LABEL) {
+  const length = Math.floor(Math.max(3, Math.min(most, MAX_LABEL)));
+  return text.length > length ? text.slice(0, length - 1) + "…" : text;
+}
 
 // The point of a state's circle that faces another point.
 function onCircle(center, towards) {
@@ -25,6 +28,7 @@ class Drawing {
     this.onOpen = onOpen;
     this.view = { x: 0, y: 0, width: 100, height: 100 };
     this.elements = new Map();
+    this.isScaled = false; // by hand
     canvas.addEventListener("wheel", event => {
       event.preventDefault();
       this.zoom(event.deltaY > 0 ? 1.15 : 1 / 1.15, event.offsetX / canvas.clientWidth, event.offsetY / canvas.clientHeight);
@@ -56,6 +60,12 @@ class Drawing {
     this.canvas.replaceChildren(this.markers());
     this.elements.clear();
     const layers = ["boxes", "lines", "nodes", "labels"].map(name => this.canvas.appendChild(svg("g", { class: name })));
+    this.between = new Map(); // from → to → edges
+    for (const edge of graph.edges) {
+      if (!this.between.has(edge.from)) this.between.set(edge.from, new Map());
+      const found = this.between.get(edge.from);
+      found.set(edge.to, [...(found.get(edge.to) || []), edge]);
+    }
     const depth = id => { let n = 0; for (let p = layout.parent(id); p; p = layout.parent(p)) n++; return n; };
     const nodes = [...graph.nodes.values()].sort((a, b) => depth(a.id) - depth(b.id));
     for (const node of nodes) this.node(node, layout.node(node.id), layers[node.open ? 0 : 2], layers[3]);
@@ -93,7 +103,7 @@ class Drawing {
       if (node.hidden) this.clickable(g, node);
       g.append(svg("title", {}, says), svg("circle", { r: RADIUS }));
       if (node.final) g.append(svg("circle", { r: RADIUS - 4 }));
-      g.append(svg("text", { class: "number" }, node.number));
+      g.append(svg("text", { class: "number" + (node.number > 9999 ? " long" : "") }, node.number));
       if (many) g.append(svg("text", { class: "hidden", x: RADIUS + 2, y: -RADIUS + 1 }, node.unexplored ? "?" : "+" + node.hidden));
       layer.append(g);
       this.elements.set(node.id, g);
@@ -108,7 +118,7 @@ class Drawing {
       this.clickable(g, node);
       const x = at.x - at.width / 2, y = at.y - at.height / 2;
       g.append(svg("title", {}, says), svg("rect", { x, y, width: at.width, height: at.height, rx: 9 }));
-      if (node.open) g.append(svg("text", { x: x + 10, y: y + 13, class: "name left" }, "▾ " + short(node.label)));
+      if (node.open) g.append(svg("text", { x: x + 10, y: y + 13, class: "name left" }, "▾ " + short(node.label, (at.width - 36) / CHARACTER)));
       else {
         g.append(svg("text", { x: at.x, y: at.y - 6, class: "name" }, "▸ " + short(node.label)));
         g.append(svg("text", { x: at.x, y: at.y + 10, class: "count" }, countStates(node.states)));
@@ -151,6 +161,17 @@ class Drawing {
     labels.append(text);
   }
 
+  // The edges that were taken from one node to the next, where the drawing has only one way: by an edge, or out of an open part.
+  way(from, to) {
+    const edges = this.between.get(from) || new Map(), direct = edges.get(to) || [];
+    if (direct.length) return direct.length === 1 ? direct : [];
+    for (const [middle, [edge]] of edges) {
+      const on = middle.includes("!") && this.between.get(middle);
+      if (on && on.has(to)) return [edge, on.get(to)[0]];
+    }
+    return [];
+  }
+
   clickable(element, node) {
     element.setAttribute("tabindex", "0");
     element.addEventListener("click", () => { if (!this.moved) this.onOpen(node); });
@@ -162,10 +183,14 @@ class Drawing {
   // Mark where the walk is and which edges it took; keep the place in sight.
   mark(places, here) {
     for (const element of this.elements.values()) element.classList.remove("now", "trail");
-    for (const place of places) {
-      const element = place && this.elements.get(place.node || place.edge);
-      if (element) element.classList.add("trail");
-    }
+    const passed = new Set();
+    places.forEach((place, i) => {
+      if (!place) return;
+      passed.add(place.node || place.edge);
+      const before = i > 0 && places[i - 1];
+      if (before && before.node && place.node) for (const edge of this.way(before.node, place.node)) passed.add(edge);
+    });
+    for (const key of passed) if (this.elements.has(key)) this.elements.get(key).classList.add("trail");
     const element = here && this.elements.get(here.node || here.edge);
     if (!element) return;
     element.classList.add("now");
@@ -187,11 +212,23 @@ class Drawing {
 
   // ── moving ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-  fit(whole = false) {
+  // How many units of the drawing a pixel is.
+  scale(whole) {
     const { clientWidth, clientHeight } = this.canvas;
     const scale = Math.max(this.size.width / clientWidth, this.size.height / clientHeight, 0.75);
-    const readable = whole ? scale : Math.min(scale, 1.2); // smaller letters cannot be read: rather show the beginning
-    const width = clientWidth * readable, height = clientHeight * readable;
+    return whole ? scale : Math.min(scale, 1.2); // smaller letters cannot be read: rather show a part
+  }
+
+  // After the drawing has grown or shrunk: as large as fits and can be read, unless someone chose a scale.
+  rescale() {
+    if (this.isScaled) return;
+    this.zoom((this.scale(false) * this.canvas.clientWidth) / this.view.width);
+    this.isScaled = false;
+  }
+
+  fit(whole = false) {
+    const scale = this.scale(whole), width = this.canvas.clientWidth * scale, height = this.canvas.clientHeight * scale;
+    this.isScaled = whole;
     const fits = (size, room) => (size <= room ? (size - room) / 2 : 0);
     this.view = { x: fits(this.size.width, width), y: this.size.height <= height ? (this.size.height - height) / 2 : Math.max(0, this.startAt("y") - height / 2), width, height };
     if (!this.wide) this.view.x = this.size.width <= width ? (this.size.width - width) / 2 : Math.max(0, this.startAt("x") - width / 2);
@@ -210,6 +247,7 @@ class Drawing {
   zoom(factor, fx = 0.5, fy = 0.5) {
     const { x, y, width, height } = this.view;
     if (width * factor < 60 || width * factor > 400000) return;
+    this.isScaled = true;
     this.view = { x: x + width * fx * (1 - factor), y: y + height * fy * (1 - factor), width: width * factor, height: height * factor };
     this.apply();
   }

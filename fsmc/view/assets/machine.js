@@ -27,6 +27,8 @@ class Machine {
       if (!this.returns.has(returns[i])) this.returns.set(returns[i], new Map());
       this.returns.get(returns[i]).set(returns[i + 1], returns[i + 2]);
     }
+    this.compared = new Map(packed.compared); // frame of a call whose text is compared → what is compared
+    this.texts = new TextCounts(this);
     this.names = new Map(packed.returnNames.map(([frame, outcome, name]) => [frame + ":" + outcome, name]));
     this.exits = new Map(); // entry → the outcomes with which it can end
     for (const component of this.components) component.entries.forEach((entry, i) => this.exits.set(entry, component.exits[i]));
@@ -36,7 +38,7 @@ class Machine {
       for (let i = 0; i < set.length; i += 2) n += set[i + 1] - set[i] + 1;
       return n;
     });
-    this.start = { state: 0, stack: null };
+    this.start = { state: 0, stack: null, seen: null, read: null };
   }
 
   row(state) {
@@ -59,22 +61,48 @@ class Machine {
 
   // The configuration after one more byte; null where it is not allowed. A stack is {frame, from, up}: from is the calling state.
   step(at, byte) {
-    let { state, stack } = at;
+    const next = this.move(at, byte);
+    return next && this.compared.size && !mayDiffer(this, next) ? null : next;
+  }
+
+  // The same, without a look at whether what is compared can still differ. seen: what was compared so far in this object or array, the
+  // last first; read: the bytes read, the last first, where anything is compared.
+  move(at, byte) {
+    let { state, stack, seen, read } = at;
+    const after = this.compared.size ? { byte, before: read } : null;
     for (;;) {
       const edge = this.row(state)[byte] - 1;
       if (edge < 0) return null;
       const target = this.target[edge];
       switch (this.kind[edge]) {
-        case PLAIN: return { state: target, stack };
-        case CALL: return { state: target, stack: { frame: this.frame[edge], from: state, up: stack } };
+        case PLAIN: return { state: target, stack, seen, read: after };
+        case CALL: return { state: target, stack: { frame: this.frame[edge], from: state, up: stack, seen, mark: read }, seen: null, read: after };
       }
       if (!stack) return null;
-      const next = this.after(stack.frame, target);
+      const next = this.after(stack.frame, target), ends = this.kind[edge] === EXIT;
       if (next < 0) return null;
+      seen = stack.seen;
+      if (this.compared.has(stack.frame)) {
+        const value = canonical(textSince(ends ? after : read, stack.mark));
+        if (isSeen(seen, value)) return null;
+        seen = { value, before: seen, n: seen ? seen.n + 1 : 1, kind: this.compared.get(stack.frame) };
+      }
       stack = stack.up;
-      if (this.kind[edge] === EXIT) return { state: next, stack };
+      if (ends) return { state: next, stack, seen, read: after };
       state = next;
     }
+  }
+
+  // Whether a byte is refused only because an item or a key would come twice.
+  isTwin(at, byte) {
+    return this.compared.size > 0 && !this.step(at, byte) && this.move(forgetful(at), byte) !== null;
+  }
+
+  // Whether there is an array open of which it matters otherwise whether items are equal.
+  comparesOtherwise(at) {
+    const isOne = seen => seen !== null && seen.kind === ANY_COMPARISON;
+    for (let frame = at.stack; frame; frame = frame.up) if (isOne(frame.seen)) return true;
+    return isOne(at.seen);
   }
 
   mayEnd(at) {
