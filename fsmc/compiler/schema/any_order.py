@@ -34,6 +34,7 @@ from fsmc.compiler.schema.plain_objects import (
     STRUCTURE,
     PlainStates,
 )
+from fsmc.compiler.schema.value_rows import set_value
 from fsmc.jit import kernel
 
 if TYPE_CHECKING:
@@ -65,7 +66,8 @@ class PlainPlace(PlainStates):
             m.set_spaced(self._base + 2, {ord('"'): self._key_code(m)}, self._frame + 2)
             return
         j = (position - 3) >> 1
-        m.set_value(
+        set_value(
+            m,
             self._base + 2 * position,
             self.shape.static[self._classes[j]],
             self._frame + 1 + 2 * (1 + len(self._classes)) + j,

@@ -138,6 +138,15 @@ class Keywords:
                     found = general.TYPE_NAMES[name]
         return found
 
+    def type_alone(self, formula: int) -> str | None:
+        """The name of the type that is all that a formula asks of a value; None if it asks for more, or says it in another way."""
+        payload = self.formulas.payload(formula) if self.formulas.kind(formula) == ATOM else None
+        if not isinstance(payload, Schema):
+            return None
+        schema = self.document.value(self.referred(payload.node))
+        name = schema.get("type") if isinstance(schema, dict) and schema.keys().isdisjoint(ASKING) else None
+        return name if isinstance(name, str) else None
+
     def referred(self, node: int) -> int:
         """The subschema that a subschema comes to which only refers to another one; else itself."""
         document = self.document

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import weakref
 from functools import lru_cache
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from fsmc.compiler.automata.determinize import MAX_SECONDS
 from fsmc.compiler.automata.determinize import MAX_STATES as MAX_STATES_AT_ONCE
@@ -30,6 +30,7 @@ from fsmc.compiler.schema.emptiness import Emptiness
 from fsmc.compiler.schema.formula import FALSE, TRUE, Formulas
 from fsmc.compiler.schema.key_space import KeySpace
 from fsmc.compiler.schema.key_trie import KeyNode
+from fsmc.compiler.schema.keyword_general import TYPE_NAMES
 from fsmc.compiler.schema.keywords import Keywords
 from fsmc.compiler.schema.left_out import WithoutTexts
 from fsmc.compiler.schema.member_order import MemberOrder
@@ -56,22 +57,13 @@ from fsmc.compiler.schema.resident import resident
 from fsmc.compiler.schema.scalar_blocks import STRUCTURAL, WHITE_SPACE, ScalarBlocks
 from fsmc.compiler.schema.shapes import Shapes
 from fsmc.compiler.schema.text_options import TextOptions
-
-
-class _ValueStarts(NamedTuple):
-    """What the row before a value is made of: the states after a first byte, the place of a class map, and for each of its classes
-    which target it leads to, counted from 1; 0 for none. The last class is white space."""
-
-    targets: list[int]
-    class_map: int
-    columns: list[int]
-
+from fsmc.compiler.schema.value_rows import ValueStarts, value_starts
 
 _PartsKey: TypeAlias = "tuple[int, tuple[int, ...], int, bool]"
 _Parts: TypeAlias = "list[tuple[Reading, dict[int, list[int]]]]"
 """For each type of a value: how the caller reads the outcome, and target → first bytes."""
 
-_ANYTHING = SchemaDocument(True)
+_ANYTHING = SchemaDocument({"$defs": {name: {"type": name} for name in TYPE_NAMES}})
 
 
 @lru_cache(maxsize=8)
@@ -79,14 +71,18 @@ def _any_value(options: TextOptions) -> SchemaMachine:
     """The components of values of which nothing is asked, complete: every machine begins with these."""
     m = SchemaMachine.__new__(SchemaMachine)
     m._prepare(Keywords(_ANYTHING, Formulas()), options, MAX_STATES, MAX_BYTES)
-    m._starts[TRUE] = m._value_starts(TRUE)
+    m.starts[TRUE] = value_starts(m, TRUE)
     m._any = {type_: m._component(type_, TRUE, (), (TRUE,), 0) for type_ in (OBJECT, ARRAY)}
+    m.starts_of_type = {name: value_starts(m, m.keywords.below(_ANYTHING.root, "$defs", name)) for name in TYPE_NAMES}
     text = b'{"a": 1, "b": [null, {}]}, [], {"c": []}, ""'
     if options.whitespace != "json":
         text = text.replace(b" ", b" " if options.whitespace == "flexible" else b"")
     if options.whitespace == "flexible":
         text = text.replace(b",", b" ,").replace(b"]", b" ]").replace(b"}", b" }").replace(b":", b" :")
     assert m.rsm.run(text, Configuration(m._any[ARRAY][ord("[")]))
+    m._parts = {
+        key: parts for key, parts in m._parts.items() if key[0] == TRUE
+    }  # other formulas mean something only here
     return m
 
 
@@ -150,7 +146,8 @@ class SchemaMachine:
         self.space = common.space
         rsm.space = (WHITE_SPACE, options.max_whitespace, STRUCTURAL) if common.space else None
         self._scalars: ScalarBlocks = blocks.fork(weakref.proxy(rsm), self.table, self._outcomes)
-        self._starts: dict[int, _ValueStarts] = {} if before is None else before._starts.copy()
+        self.starts: dict[int, ValueStarts] = {} if before is None else before.starts.copy()
+        self.starts_of_type: dict[str | None, ValueStarts] = {} if before is None else before.starts_of_type
         self._parts: dict[_PartsKey, _Parts] = {} if before is None else before._parts.copy()
         self._maps: dict[bytes, int] = {} if before is None else before._maps.copy()
         self._any: dict[str, dict[int, int]] = {} if before is None else before._any
@@ -200,36 +197,6 @@ class SchemaMachine:
             return
         self._build(state, position)
 
-    def set_value(self, state: int, must: int, frame: int, space_frame: int) -> None:
-        """`set_spaced` before a value of which nothing is watched; ``frame`` is pushed by every call."""
-        starts = self._starts.get(must)
-        if starts is None:
-            starts = self._starts[must] = self._value_starts(must)
-        rsm = self.rsm
-        calls = [0, *[rsm.new_call(target, frame) for target in starts.targets]]
-        codes = [calls[i] for i in starts.columns]
-        rsm.set_row(state + 1, starts.class_map, codes)
-        if self.options.whitespace == "json":
-            self._set_row(state, {ord(" "): state + 1}, -1)
-            return
-        if self.space and starts.targets:
-            codes[-1] = rsm.new_call(self.space, space_frame)
-        rsm.set_row(state, starts.class_map, codes)
-
-    def _value_starts(self, must: int) -> _ValueStarts:
-        targets: list[int] = []
-        columns = [0]
-        byte_class = bytearray(256)
-        for _, first_bytes in self.value_parts(must, ()):
-            for target, listed in first_bytes.items():
-                targets.append(target)
-                columns.append(len(targets))
-                for byte in listed:
-                    byte_class[byte] = len(targets)
-        for byte in WHITE_SPACE:
-            byte_class[byte] = len(columns)
-        return _ValueStarts(targets, self.rsm.class_map(byte_class), [*columns, 0])
-
     def set_spaced(self, state: int, edges: Edges, frame: int) -> None:
         """Give ``state + 1`` its edges, and to ``state`` those before the white space that may, or has to, stand before it.
         frame: what is pushed when white space begins; it returns to ``state + 1``."""
@@ -239,6 +206,10 @@ class SchemaMachine:
         elif self.options.whitespace == "json":
             edges = {ord(" "): state + 1}
         self._set_row(state, edges, -1)
+
+    def set_one_space(self, state: int) -> None:
+        """Let ``state`` lead to ``state + 1`` by a space, and nothing else."""
+        self._set_row(state, {ord(" "): state + 1}, -1)
 
     def _build(self, state: int, position: Position) -> None:
         """Make the row of a position; where white space may come first, that of the position behind it as well."""
@@ -481,7 +452,8 @@ class SchemaMachine:
         """Let numbers be followed by these bytes too."""
         self._scalars.end_numbers_at(more)
         self._parts.clear()
-        self._starts.clear()
+        self.starts.clear()
+        self.starts_of_type = {}
 
     def key_start(self, keys: KeySpace, allowed: int, seen: frozenset[str] = frozenset()) -> int:
         """The state after the opening quote of a key of one of the ``allowed`` classes."""

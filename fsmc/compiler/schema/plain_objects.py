@@ -26,6 +26,7 @@ from fsmc.compiler.automata.tables import CALL, UNKNOWN
 from fsmc.compiler.schema.formula import TRUE
 from fsmc.compiler.schema.object_state import ObjectState
 from fsmc.compiler.schema.objects import ObjectShape
+from fsmc.compiler.schema.value_rows import set_value
 from fsmc.jit import kernel
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ class PlainObject(PlainStates):
         after_members = position - 1 - 2 * self._n_places
         if after_members >= 0:
             c = after_members >> 1
-            m.set_value(self._entry(position), self.shape.static[c], self._value_frame(c), self._space_frame(position))
+            set_value(m, self._entry(position), self.shape.static[c], self._value_frame(c), self._space_frame(position))
         else:
             edges = {ord('"'): self._key_code(m, position >> 1)}
             m.set_spaced(self._entry(position), edges, self._space_frame(position))
