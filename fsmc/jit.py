@@ -17,6 +17,8 @@ import ctypes
 import os
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar, cast
 
@@ -30,6 +32,47 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 KERNELS: dict[str, Any] = {}
 """Every kernel decorated so far, by ``module.name``."""
+
+
+def working_seconds() -> float:
+    """``time.perf_counter()`` less the time in which this process compiled kernels: what a limit on time is held against.
+
+    On a machine where fsmc is new that takes longer than most patterns may, and says nothing about them.
+
+    >>> working_seconds() <= working_seconds()
+    True
+    """
+    spent, began = _compiling
+    return (time.perf_counter() if began is None else began) - spent
+
+
+_compiling: tuple[float, float | None] = 0.0, None
+"""Seconds so far, and since when it happens now; one tuple, as other threads read it meanwhile."""
+
+
+_compiling_lock = threading.Lock()
+_n_compiling = 0
+
+
+def _timed(compile_: Callable[..., Any]) -> Callable[..., Any]:
+    """``compile_``, a dispatcher's method, with its time noted: compiling, or reading what is on disk, or waiting for another thread."""
+
+    def compile_and_note(signature: Any) -> Any:
+        global _compiling, _n_compiling
+        with _compiling_lock:
+            _n_compiling += 1
+            if _n_compiling == 1:
+                _compiling = _compiling[0], time.perf_counter()
+        try:
+            return compile_(signature)
+        finally:
+            with _compiling_lock:
+                _n_compiling -= 1
+                spent, began = _compiling
+                if _n_compiling == 0 and began is not None:
+                    _compiling = spent + time.perf_counter() - began, None
+
+    return compile_and_note
 
 
 def kernel(function: _F) -> _F:
@@ -53,6 +96,7 @@ def kernel(function: _F) -> _F:
         dispatcher = numba.njit(cache=True, **options)(function)
     except RuntimeError:  # no writable cache folder anywhere: compile again in each process
         dispatcher = numba.njit(**options)(function)
+    dispatcher.compile = _timed(dispatcher.compile)
     KERNELS[f"{function.__module__}.{function.__qualname__}"] = dispatcher
     return cast(_F, dispatcher)
 

@@ -55,7 +55,12 @@ CASES = [
     # vLLM
     ({"structured_outputs": {"json": SCHEMA}}, '{"a":1}', "{}"),
     ({"structured_outputs": {"json": json.dumps(SCHEMA)}}, '{"a":1}', "{}"),
-    ({"json": SCHEMA, "disable_any_whitespace": True}, '{"a": 1}', '{"a":1}'),
+    ({"json": SCHEMA, "disable_any_whitespace": True}, '{"a":1}', '{"a": 1}'),
+    (
+        {"structural_tag": json.dumps(STRUCTURES), "disable_any_whitespace": True, "json": None},
+        '<a>{"a":1}</a>',
+        '<a>{"a": 1}</a>',
+    ),
     ({"json": SCHEMA, "whitespace_pattern": ""}, '{"a":1}', '{"a": 1}'),
     ({"json": SCHEMA, "whitespace_pattern": r"[\n\t ]*"}, '{"a":\n1}', "{}"),
     ({"json": SCHEMA, "disable_additional_properties": True}, '{"a": 1}', '{"a": 1, "b": 2}'),
@@ -64,7 +69,7 @@ CASES = [
     ({"structured_outputs": {"regex": "[0-9]+", "choice": None}}, "12", "x"),
     ({"structured_outputs": {"structural_tag": json.dumps(STRUCTURES)}}, '<a>{"a":1}</a>', "<a>{}"),
     (StructuredOutputsParams(choice=["x"]), "x", "y"),
-    (StructuredOutputsParams(json=SCHEMA, disable_any_whitespace=True), '{"a": 1}', '{"a":1}'),
+    (StructuredOutputsParams(json=SCHEMA, disable_any_whitespace=True), '{"a":1}', '{"a": 1}'),
     ({"json": Model}, '{"a": 1}', "{}"),
     # SGLang
     ({"json_schema": json.dumps(SCHEMA), "temperature": 0.0}, '{"a":1}', "{}"),
@@ -93,7 +98,7 @@ def test_what_is_asked_for(request_: Any, good: str, bad: str | None) -> None:
 
 
 def test_the_compilers_own_layout_stays() -> None:
-    assert COMPILER.compile_constraint({"json": SCHEMA, "disable_any_whitespace": True}).machine.matches(b'{"a": 1}')
+    assert COMPILER.compile_constraint({"json": SCHEMA, "disable_any_whitespace": True}).machine.matches(b'{"a":1}')
     assert COMPILER.compile_constraint({"json": SCHEMA}).machine.matches(b'{"a":  1}')
 
 
@@ -116,7 +121,10 @@ def test_the_compilers_own_layout_stays() -> None:
         ({"structured_outputs": {"choice": []}}, "choice: the list is empty"),
         ({"structured_outputs": {"grammar": " "}}, "structured_outputs.grammar: is empty"),
         ({"structured_outputs": {"regex": 5}}, "structured_outputs.regex: must be a text"),
-        ({"structured_outputs": {"regex": "a", "disable_any_whitespace": True}}, "goes with json and json_object"),
+        (
+            {"structured_outputs": {"regex": "a", "disable_any_whitespace": True}},
+            "goes with json, json_object, structural_tag",
+        ),
         ({"structured_outputs": {"json": {}, "whitespace_pattern": "x"}}, "whitespace_pattern: 'x' is not supported"),
         ({"structured_outputs": []}, "structured_outputs: must be an object"),
         ({"type": "json_schema"}, "response_format.json_schema: is missing"),

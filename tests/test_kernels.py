@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
 
 import fsmc
+from fsmc.jit import kernel, working_seconds
 from fsmc.kernels import listed_kernels
 
 PACKAGE = Path(fsmc.__file__).parent
@@ -70,3 +73,40 @@ def test_a_helper_compiles_what_was_not_asked_for(tmp_path, alone: str) -> None:
     )
     found = python("-c", script, NUMBA_CACHE_DIR=str(tmp_path), FSMC_COMPILE_ALONE=alone)
     assert found.strip() == str(not alone)
+
+
+def test_compiling_kernels_is_no_work_of_the_pattern() -> None:
+    """Limits on time are held against a clock that stands meanwhile, in all threads."""
+
+    @kernel
+    def plus_one(number):  # type: ignore[no-untyped-def]
+        return number + 1
+
+    compile_, began = plus_one.compile, threading.Event()  # type: ignore[attr-defined]
+    spent = []
+
+    def slowly(signature: object) -> object:
+        began.set()
+        time.sleep(0.5)
+        return original(signature)
+
+    original = compile_.__closure__[0].cell_contents
+    compile_.__closure__[0].cell_contents = slowly
+
+    def other() -> None:
+        began.wait()
+        now, work = time.perf_counter(), working_seconds()
+        time.sleep(0.2)
+        spent.append((time.perf_counter() - now, working_seconds() - work))
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    now, work = time.perf_counter(), working_seconds()
+    assert plus_one(1) == 2
+    spent.append((time.perf_counter() - now, working_seconds() - work))
+    thread.join()
+    (other_time, other_work), (own_time, own_work) = spent
+    assert own_time - own_work >= 0.5 and other_time - other_work >= 0.19
+    before = working_seconds()
+    time.sleep(0.01)
+    assert working_seconds() - before >= 0.01, "it goes on"

@@ -91,6 +91,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     "fsmc.runtime": {"fsmc.jit", "fsmc.cache_dir", "fsmc.compiler", "fsmc.jumpforward"},
     "fsmc.runtime.bitmask": {"fsmc.jit", "fsmc.runtime.bitmask_triton"},  # the mask kernels see nothing of fsmc
     "fsmc.runtime.bitmask_triton": set(),
+    "fsmc.runtime.adapters.serving": {
+        "fsmc.kernels",
+        "fsmc.compiler",
+        "fsmc.runtime",
+    },  # engines start with all kernels
     "fsmc.research": {"fsmc.compiler"},
     "fsmc.kernels": {"fsmc"},  # it runs everything, to list the kernels
     "fsmc.view": {"fsmc.compiler"},

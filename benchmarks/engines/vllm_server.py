@@ -27,6 +27,7 @@ from typing import Any
 
 import aiohttp
 import jsonschema
+import psutil
 
 STRING = {"type": "string", "pattern": "^[A-Za-z ]{1,16}$"}
 SCHEMAS = [
@@ -161,6 +162,13 @@ def stop(process: subprocess.Popen[bytes]) -> None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
+def cpu_seconds(pid: int) -> float:
+    """What the server and its processes have used so far: on a machine with other work it says more than the clock."""
+    server = psutil.Process(pid)
+    times = [one.cpu_times() for one in (server, *server.children(recursive=True))]
+    return sum(one.user + one.system for one in times)
+
+
 async def until_ready(port: int, process: subprocess.Popen[bytes], seconds: float) -> None:
     until = time.monotonic() + seconds
     async with aiohttp.ClientSession() as session:
@@ -187,7 +195,9 @@ def measure(model: Path, backend: str, n_drafts: int, n: int, concurrency: int) 
             asyncio.run(until_ready(port, process, 300))
             started = time.perf_counter() - began
             asyncio.run(ask_all(port, asked[:4], 4))  # kernels and caches of both
+            before = cpu_seconds(process.pid)
             seconds, n_tokens, faults = asyncio.run(ask_all(port, asked, concurrency))
+            cpu = cpu_seconds(process.pid) - before
         except BaseException:
             print(Path(log.name).read_text(errors="replace")[-6000:], file=sys.stderr)
             raise
@@ -199,6 +209,7 @@ def measure(model: Path, backend: str, n_drafts: int, n: int, concurrency: int) 
         "requests": Counter(one["kind"] for one in asked),
         "concurrency": concurrency,
         "seconds": round(seconds, 2),
+        "cpu_seconds": round(cpu, 2),
         "requests_per_second": round(n / seconds, 3),
         "tokens": n_tokens,
         "tokens_per_second": round(n_tokens / seconds, 1),

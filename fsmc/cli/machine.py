@@ -95,7 +95,7 @@ class Language:
         Whitespace | None,
         typer.Option(
             help="flexible: wherever JSON allows it. compact: none. json: a space after commas and colons. Default: "
-            "flexible; where texts are made (sample, generate), json.",
+            "flexible; json where texts are made or drawn (sample, generate, view, plot).",
             rich_help_panel=_SCHEMA,
         ),
     ] = None

@@ -16,6 +16,10 @@ Kind = Literal["json_schema", "regex", "choice", "grammar", "structural_tag"]
 
 _SGLANG = ("json_schema", "regex", "ebnf", "structural_tag")
 _VLLM = ("json", "regex", "choice", "grammar", "json_object", "structural_tag")
+_VLLM_OPTION_KINDS = {
+    "disable_any_whitespace": ("json", "json_object", "structural_tag"),
+    "disable_additional_properties": ("json", "json_object"),
+}
 _VLLM_OPTIONS = ("disable_any_whitespace", "disable_additional_properties", "disable_fallback", "whitespace_pattern")
 _RESPONSE_FORMATS = ("text", "json_object", "json_schema", "structural_tag", "grammar", "regex")
 _WRAPPERS = ("response_format", "structured_outputs", "sampling_params")
@@ -169,9 +173,9 @@ def _structured_outputs(value: dict[str, Any], place: str) -> Constraint:
     name = _only_one(value, _VLLM, place)
     given = value[name]
     layout = _layout(value, place)
-    for option in ("disable_any_whitespace", "disable_additional_properties"):
-        if value.get(option) and name not in ("json", "json_object"):
-            raise ConstraintError(f"goes with json and json_object, not with {name}", f"{place}.{option}")
+    for option, kinds in _VLLM_OPTION_KINDS.items():
+        if value.get(option) and name not in kinds:
+            raise ConstraintError(f"goes with {', '.join(kinds)}, not with {name}", f"{place}.{option}")
     if name in ("json", "json_object"):
         schema = given if name == "json" else {"type": "object"}
         if name == "json_object" and given is not True:
@@ -180,7 +184,7 @@ def _structured_outputs(value: dict[str, Any], place: str) -> Constraint:
             schema = _closed(_schema(schema, f"{place}.json"))
         return Constraint("json_schema", schema, layout)
     if name == "structural_tag":
-        return Constraint("structural_tag", given)
+        return Constraint("structural_tag", given, layout)
     if name == "choice":
         return Constraint("choice", given)
     text = _text(value, name, place)
@@ -189,11 +193,9 @@ def _structured_outputs(value: dict[str, Any], place: str) -> Constraint:
 
 def _layout(value: dict[str, Any], place: str) -> dict[str, Any]:
     pattern = value.get("whitespace_pattern")
-    if value.get("disable_any_whitespace"):
-        return {"whitespace": "json"}
-    if pattern is None:
+    if pattern is None and not value.get("disable_any_whitespace"):
         return {}
-    if pattern == "":
+    if pattern == "" or value.get("disable_any_whitespace"):
         return {"whitespace": "compact"}
     if pattern in _ANY_WHITESPACE:
         return {"whitespace": "flexible"}

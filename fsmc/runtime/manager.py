@@ -15,6 +15,7 @@ from fsmc.compiler.errors import FsmcError, LimitExceeded
 from fsmc.compiler.grammar import CompiledGrammar
 from fsmc.compiler.pipeline import GrammarCompiler
 from fsmc.compiler.tokens.lazy_masks import LazyMasks
+from fsmc.jit import working_seconds
 from fsmc.runtime.grammar_workers import CompileThreads, InvalidGrammar, Job, Outcome
 from fsmc.runtime.whole_index import MAX_INDEX_STATES, with_index
 
@@ -32,7 +33,7 @@ class PendingGrammar:
 
     def __init__(self, manager: GrammarManager, job: Job, timeout: float) -> None:
         self._manager, self._job, self._timeout = manager, job, timeout
-        self._deadline = time.monotonic() + timeout
+        self._deadline = working_seconds() + timeout
         self._outcome: Outcome | None = job.outcome
 
     def __repr__(self) -> str:
@@ -47,7 +48,7 @@ class PendingGrammar:
             if outcome is None and job.thread is not None and not job.thread.is_alive():
                 self._manager.look_after()
                 outcome = job.outcome
-            if outcome is None and time.monotonic() >= self._deadline:
+            if outcome is None and working_seconds() >= self._deadline:
                 text = (
                     f"compiling this constraint took more than {self._timeout:g} seconds: simplify it, or raise timeout"
                 )
@@ -57,11 +58,13 @@ class PendingGrammar:
 
     def wait(self, seconds: float | None = None) -> Outcome | None:
         """The same, after at most so many seconds (None: until it is known, which is no later than the request's timeout)."""
-        until = time.monotonic() + seconds if seconds is not None else self._deadline
+        until = None if seconds is None else time.monotonic() + seconds
         while (outcome := self.poll()) is None:
-            left = min(until, self._deadline) - time.monotonic()
-            if left <= 0 and seconds is not None and time.monotonic() < self._deadline:
-                return None
+            left = self._deadline - working_seconds()
+            if until is not None:
+                left = min(left, until - time.monotonic())
+                if time.monotonic() >= until:
+                    return None
             self._job.done.wait(min(max(left, 0), 0.5))  # at times it is looked whether the thread still lives
         return outcome
 
@@ -96,7 +99,7 @@ class GrammarManager:
 
     compiler: for the vocabulary, with its options; its disk cache lies below what is kept in memory. max_workers: threads
     (default: half of the processors). max_bytes: of the grammars kept in memory, with the states and masks that they have come
-    to have; beyond it those that were asked for longest ago are dropped. timeout: seconds after which a request is given up.
+    to have; beyond it those that were asked for longest ago are dropped. timeout: seconds after which a request is given up, without those of compiling kernels.
     max_waiting: compilations that may wait for a thread; more are refused at once. max_index_states: machines without calls (patterns,
     choices) of at most so many states get the masks of all of them at once; 0: none does.
 

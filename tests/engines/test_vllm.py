@@ -5,6 +5,7 @@ Runs in an environment that has them (``bash tests/engines/run.sh vllm``).
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
 import time
@@ -183,7 +184,7 @@ def test_what_is_refused_is_refused_up_front(monkeypatch: Any, asked: dict[str, 
     manager = make_manager(monkeypatch)
     with pytest.raises(VLLMValidationError, match=f"(?i){message}"):
         ask(manager, **asked)
-    assert manager.backend is None, "nothing reached the engine"
+    assert not manager.backend.manager.stats(), "nothing reached the engine"
 
 
 def test_white_space_and_members_of_one_request(monkeypatch: Any) -> None:
@@ -211,6 +212,31 @@ def test_white_space_and_members_of_one_request(monkeypatch: Any) -> None:
         "closed": ['{"a":1}'],
         "plain": ['{"a":1}', '{"a": 1}', '{"a":1,"b":2}'],
     }
+
+
+def test_white_space_of_structural_tags(monkeypatch: Any) -> None:
+    """A request's own word, or the engine's: "json output will always be compact"."""
+    tag = json.dumps(
+        {"type": "structural_tag", "format": {"type": "json_schema", "json_schema": {"const": {"a": [1, 2]}}}}
+    )
+
+    def accepts(request: Any, text: str) -> bool:
+        ids = [*TOKENIZER.encode(text), EOS]
+        return request.structured_output_request.grammar.validate_tokens(ids) == ids
+
+    plain = make_manager(monkeypatch)
+    compact = make_manager(monkeypatch, disable_any_whitespace=True)
+    own = ask(plain, "own", structural_tag=tag, disable_any_whitespace=True)
+    for request in (own, ask(compact, "engine's", structural_tag=tag), ask(compact, json={"const": {"a": [1, 2]}})):
+        assert accepts(request, '{"a":[1,2]}') and not accepts(request, '{"a": [1, 2]}')
+    assert accepts(ask(plain, "plain", structural_tag=tag), '{"a": [1, 2]}')
+    own.sampling_params._validate_structured_outputs(MODEL, plain.vllm_config.structured_outputs_config, TOKENIZER)
+
+
+@pytest.mark.parametrize("schema", ['{"$fsmc": 1}', '{"$fsmc": {"regex": "a"}, "of": {}}', '{"$fsmc": [], "of": 1}'])
+def test_what_looks_like_our_wrapping_does_no_harm(monkeypatch: Any, schema: str) -> None:
+    with contextlib.suppress(VLLMValidationError):
+        ask(make_manager(monkeypatch), json=schema)
 
 
 def test_drafts_rows_validation_and_the_way_back(monkeypatch: Any) -> None:

@@ -246,6 +246,45 @@ def test_light_dark_and_phone(open_page, pages, axe) -> None:
     assert shown.evaluate("getComputedStyle(document.body).backgroundColor") != was
 
 
+@pytest.fixture(scope="module")
+def pictures(pages, tokenizer) -> dict[str, tuple[str, str]]:
+    """Page and text: a pattern, a schema that calls itself, a machine of 20,000 states."""
+    large = fsmc.GrammarCompiler(tokenizer.vocabulary, cache_dir=None).compile_regex(r"[ab]*a[ab]{13}c[0-9]{0,4000}")
+    assert large.machine.n_states > 20_000
+    return {
+        "pattern": (pages[1]["pattern"], "2024-f"),
+        "tree": (pages[1]["tree"], '{"name": "", "kids": [{"name": "a", "k'),
+        "large": (page(large.machine, title="large", vocabulary=large.vocab), "abab"),
+    }
+
+
+@pytest.mark.parametrize("name", ["pattern", "tree", "large"])
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 1280), ("light", 390)])
+def test_the_picture_shows_where_the_walk_is(open_page, pictures, tmp_path, name, scheme, width) -> None:
+    """In the screenshot: the colour of the place itself, that of the way there, and letters large enough to be read."""
+    image = pytest.importorskip("PIL.Image", reason="no pillow: pip install pillow")
+    html, text = pictures[name]
+    shown = open_page(html, color_scheme=scheme, viewport={"width": width, "height": 800})
+    shown.fill("#text", text)
+    where = tmp_path / f"{name}-{scheme}-{width}.png"
+    shown.locator("#canvas").screenshot(path=where)
+    pixels = np.asarray(image.open(where).convert("RGB")).astype(int)
+
+    def count(variable: str) -> int:
+        colour = shown.evaluate("name => getComputedStyle(document.documentElement).getPropertyValue(name)", variable)
+        wanted = [int(colour.strip()[i : i + 2], 16) for i in (1, 3, 5)]
+        return int((abs(pixels - wanted).max(axis=2) < 12).sum())
+
+    assert pixels.mean() > 180 if scheme == "light" else pixels.mean() < 60
+    here = shown.locator("#canvas .now, #canvas .dot").last.bounding_box()
+    canvas = shown.locator("#canvas").bounding_box()
+    assert canvas["x"] <= here["x"] and here["x"] + here["width"] <= canvas["x"] + canvas["width"]
+    assert canvas["y"] <= here["y"] and here["y"] + here["height"] <= canvas["y"] + canvas["height"]
+    assert count("--now") > 150
+    letters = shown.evaluate("drawing.canvas.clientWidth / drawing.view.width * 12")
+    assert letters >= 11, "labels of less than eleven pixels"
+
+
 def test_fifty_thousand_states(open_page) -> None:
     """The nearest states are drawn, others on demand; nothing waits for the whole."""
     machine = Source(r"[ab]*a[ab]{14}c[0-9]{0,18000}", "python", 0).machine()

@@ -408,6 +408,18 @@ class LazyRSM(RecursiveMachine):
         row: npt.NDArray[np.int32] = tables.edges[start + tables.class_maps[base : base + 256].astype(np.int64)]
         return row
 
+    def classes_of(self, state: int) -> tuple[int, memoryview]:
+        """The number of the map that says which bytes a state tells apart, and what each class does in it: as `row`, in the time of a
+        look."""
+        self._built(state)
+        views = self._views
+        start, base = views.states[4 * state], views.states[4 * state + 1]
+        return base, views.edges[start:]
+
+    def class_map_at(self, base: int) -> bytes:
+        """The class of each byte, of a map from `classes_of`."""
+        return bytes(self._views.class_maps[base : base + 256])
+
     def code(self, state: int, byte: int) -> int:
         """One entry of `row`."""
         tables = self._built(state)

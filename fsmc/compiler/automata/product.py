@@ -6,7 +6,6 @@ intersection and difference are one construction with different accepting pairs.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -17,7 +16,7 @@ from fsmc.compiler.automata.determinize import MAX_BYTES, MAX_SECONDS, MAX_STATE
 from fsmc.compiler.automata.dfa import DFA, Array, trim
 from fsmc.compiler.automata.minimize import minimize
 from fsmc.compiler.errors import LimitExceeded
-from fsmc.jit import kernel
+from fsmc.jit import kernel, working_seconds
 
 Accepts = Callable[[npt.NDArray[np.bool_], npt.NDArray[np.bool_]], npt.NDArray[np.bool_]]
 
@@ -69,7 +68,7 @@ def explore(
     Returns (int64[n_pairs, 2], int32[n_pairs, n_classes], a pair's number or -1 for none). Raises LimitExceeded with more
     than ``max_states`` pairs, when their tables take more than ``max_bytes``, and after ``max_seconds`` of wall time.
     """
-    deadline = time.monotonic() + max_seconds
+    deadline = working_seconds() + max_seconds
     n_columns = len(columns)
     bytes_per_pair = 4 * n_columns + 8 + 4 * 4  # its row, its key, and two to four slots of the hash table
     limit = min(max_states, max_bytes // bytes_per_pair)
@@ -91,9 +90,9 @@ def explore(
             )
         if n_done == n_found:
             return np.stack(np.divmod(keys[:n_found], right.n_states), axis=1), delta[:n_found]
-        if time.monotonic() > deadline:
+        if working_seconds() > deadline:
             raise LimitExceeded(
-                "max_seconds", max_seconds, time.monotonic() - deadline + max_seconds, f"{n_found} pairs so far"
+                "max_seconds", max_seconds, working_seconds() - deadline + max_seconds, f"{n_found} pairs so far"
             )
         capacity = min(2 * capacity, limit + 2 * n_columns)
         keys = np.concatenate([keys[:n_found], np.empty(capacity - n_found, np.int64)])

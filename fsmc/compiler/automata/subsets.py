@@ -15,7 +15,6 @@ state at hand again; in between the wrapper looks at the clock and at the limits
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -25,7 +24,7 @@ import numpy.typing as npt
 from fsmc.compiler.automata.dfa import Array
 from fsmc.compiler.automata.range_table import RangeTable
 from fsmc.compiler.errors import LimitExceeded
-from fsmc.jit import kernel
+from fsmc.jit import kernel, working_seconds
 
 _T = TypeVar("_T", bound=np.generic)
 
@@ -40,7 +39,7 @@ class Limits:
     max_states: int
     max_bytes: int
     max_seconds: float
-    started: float = field(default_factory=time.perf_counter)
+    started: float = field(default_factory=working_seconds)
 
     def check(self, n_states: int, n_bytes: int) -> None:
         """Raise LimitExceeded if ``n_states``, ``n_bytes`` or the time since the start is too much."""
@@ -48,7 +47,7 @@ class Limits:
             raise LimitExceeded("max_states", self.max_states, n_states, "raise the limit or simplify the pattern")
         if n_bytes > self.max_bytes:
             raise LimitExceeded("max_bytes", self.max_bytes, n_bytes, "raise the limit or simplify the pattern")
-        seconds = time.perf_counter() - self.started
+        seconds = working_seconds() - self.started
         if seconds > self.max_seconds:
             raise LimitExceeded("max_seconds", self.max_seconds, seconds, "raise the limit or simplify the pattern")
 

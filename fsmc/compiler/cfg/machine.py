@@ -12,7 +12,6 @@ set as the outcome: the caller puts it on top of its own stacks, and both readin
 from __future__ import annotations
 
 import hashlib
-import time
 from typing import Any
 
 import numpy as np
@@ -24,6 +23,7 @@ from fsmc.compiler.cfg.places import Places
 from fsmc.compiler.cfg.rules import Network
 from fsmc.compiler.cfg.stack_sets import EMPTY, StackSets
 from fsmc.compiler.errors import LimitExceeded
+from fsmc.jit import working_seconds
 
 MAX_STACK_SETS = 2_000_000
 MAX_DEPTH_OF_FRAMES = 4
@@ -89,7 +89,7 @@ class GrammarMachine:
 
     def build_row(self, state: int) -> None:
         """Make the row of a set of stacks: an edge for each class of bytes that its places tell apart."""
-        self._deadline = time.perf_counter() + self.max_seconds
+        self._deadline = working_seconds() + self.max_seconds
         stacks = self.rsm.state_key(state)
         if isinstance(stacks, tuple):
             self._copier.build_row(state, *stacks[1:])
@@ -111,7 +111,7 @@ class GrammarMachine:
 
     def build_return(self, frame: int, outcome: int) -> None:
         """Find where a caller goes on: in the places after the symbols that are complete, or in the callee's set on top of its own."""
-        self._deadline = time.perf_counter() + self.max_seconds
+        self._deadline = working_seconds() + self.max_seconds
         key = self._outcome_keys[outcome]
         if isinstance(key, tuple):
             target, after = self._copier.after(self.rsm.frame_key(frame), key[1], key[2])
@@ -426,6 +426,6 @@ class GrammarMachine:
         return inside
 
     def _check_time(self) -> None:
-        late = time.perf_counter() - self._deadline
+        late = working_seconds() - self._deadline
         if late > 0:
             raise LimitExceeded("max_seconds", self.max_seconds, self.max_seconds + late, "for one step of the text")

@@ -6,12 +6,12 @@ place for all positions in a rule after which the same may follow, however the r
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from fsmc.compiler.errors import LimitExceeded
+from fsmc.jit import working_seconds
 
 SYMBOL = 256
 """Letters from here on are symbols: letter − SYMBOL is the number of a rule or terminal."""
@@ -21,7 +21,7 @@ _MAX_MINIMIZED = 3_000_000
 
 
 class Limits(NamedTuple):
-    """Bounds on what is made of a grammar. deadline: of ``time.perf_counter``."""
+    """Bounds on what is made of a grammar. deadline: of `working_seconds`."""
 
     max_states: int
     max_bytes: int
@@ -31,13 +31,13 @@ class Limits(NamedTuple):
     @classmethod
     def new(cls, max_states: int, max_bytes: int, max_seconds: float) -> Limits:
         """Limits whose time begins now."""
-        return cls(max_states, max_bytes, max_seconds, time.perf_counter() + max_seconds)
+        return cls(max_states, max_bytes, max_seconds, working_seconds() + max_seconds)
 
     def check(self, n_states: int) -> None:
         """Raise LimitExceeded for too many states, or when the time is over."""
         if n_states > self.max_states:
             raise LimitExceeded("max_states", self.max_states, n_states, "places in the rules of the grammar")
-        late = time.perf_counter() - self.deadline
+        late = working_seconds() - self.deadline
         if late > 0:
             raise LimitExceeded("max_seconds", self.max_seconds, self.max_seconds + late, "in analysing the grammar")
 

@@ -8,7 +8,6 @@ tried. Keywords that apply where the text stands are tried first.
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -17,6 +16,7 @@ from fsmc.compiler.automata.recursion import RecursiveMachine
 from fsmc.compiler.errors import FsmcError
 from fsmc.compiler.schema.recipe import SchemaRecipe
 from fsmc.compiler.schema.source import parse_json
+from fsmc.jit import working_seconds
 
 MAX_SECONDS = 5.0
 
@@ -67,13 +67,15 @@ def blame(
     >>> blame(recipe, b'{"a": 7', 6, "/a").keywords
     (Keyword(pointer='/properties/a/maximum', value=5),)
     """
-    deadline = time.monotonic() + max_seconds
+    deadline = working_seconds() + max_seconds
     schema = parse_json(recipe.schema) if isinstance(recipe.schema, str) else recipe.schema
 
     def helps(changed: Any, **options: Any) -> bool:
         try:
             other = replace(recipe, schema=changed, options=replace(recipe.options, **options))
-            return can_go_on(other.build(max_seconds=max(0.1, deadline - time.monotonic())).handed_over(), data, offset)
+            return can_go_on(
+                other.build(max_seconds=max(0.1, deadline - working_seconds())).handed_over(), data, offset
+            )
         except FsmcError:
             return False
 
@@ -257,7 +259,7 @@ def _single(
     for path in candidates:
         if found and _distance(path, near) == len(near):
             break
-        if time.monotonic() > deadline:
+        if working_seconds() > deadline:
             return found, False
         if helps(_without(schema, [path])):
             found.append(path)
@@ -275,7 +277,7 @@ def _together(
     while True:  # halves, then quarters, down to single ones
         i = 0
         while i < len(removed):
-            if time.monotonic() > deadline:
+            if working_seconds() > deadline:
                 return removed, False
             fewer = removed[:i] + removed[i + step :]
             if helps(_without(schema, fewer)):

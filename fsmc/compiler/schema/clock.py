@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
-
 from fsmc.compiler.automata.determinize import MAX_BYTES, MAX_SECONDS, MAX_STATES
 from fsmc.compiler.automata.subsets import Limits
 from fsmc.compiler.errors import LimitExceeded
+from fsmc.jit import working_seconds
 
 
 class Clock:
@@ -30,17 +29,16 @@ class Clock:
 
     def restart(self) -> None:
         """Begin a new piece of work."""
-        self._started = time.monotonic()
+        self._started = working_seconds()
 
     @property
     def remaining(self) -> float:
         """Seconds left."""
-        return self.max_seconds - (time.monotonic() - self._started)
+        return self.max_seconds - (working_seconds() - self._started)
 
     def limits(self) -> Limits:
         """What one machine may still use."""
-        elapsed = time.monotonic() - self._started
-        return Limits(self.max_states, self.max_bytes, self.max_seconds, time.perf_counter() - elapsed)
+        return Limits(self.max_states, self.max_bytes, self.max_seconds, self._started)
 
     def check(self) -> None:
         """Raise LimitExceeded if the time is up."""

@@ -22,9 +22,11 @@ from fsmc.runtime.manager import DEFAULT_TIMEOUT, GrammarManager
 
 
 def engine_manager(
-    tokenizer: Any, vocab_size: int, eos_token_ids: Iterable[int] | None, **layout: Any
+    tokenizer: Any, vocab_size: int, eos_token_ids: Iterable[int] | None, *, warm: bool = False, **layout: Any
 ) -> GrammarManager:
     """A manager for an engine's tokenizer, at the width of its masks. layout: options of `GrammarCompiler` that the engine sets.
+
+    warm: for the process that serves: compile the kernels, or read them, while the engine starts, and not while its first requests wait.
 
     Raises VocabularyError for a tokenizer that cannot be read, ValueError for what the environment says wrongly.
 
@@ -44,6 +46,10 @@ def engine_manager(
         seconds = float(timeout)
     except ValueError:
         raise ValueError(f"FSMC_TIMEOUT={timeout!r} must be a number of seconds") from None
+    if warm:
+        from fsmc.kernels import use_every_kernel
+
+        use_every_kernel()
     return GrammarManager(compiler, timeout=seconds)
 
 

@@ -131,7 +131,7 @@ class FsmcGrammarBackend(BaseGrammarBackend):  # type: ignore[misc]
 
     def __init__(self, tokenizer: Any, vocab_size: int, eos_token_ids: Iterable[int] | None, **layout: Any) -> None:
         super().__init__()
-        self.manager = engine_manager(tokenizer, vocab_size, eos_token_ids, **layout)
+        self.manager = engine_manager(tokenizer, vocab_size, eos_token_ids, warm=True, **layout)
 
     def dispatch_json(self, key_string: str) -> BaseGrammarObject:
         schema = "{}" if key_string == _ANY_JSON else key_string

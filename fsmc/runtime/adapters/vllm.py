@@ -26,7 +26,7 @@ from fsmc.runtime.manager import GrammarManager
 from fsmc.runtime.matcher import GrammarMatcher
 
 _LAYOUT_MARK = "$fsmc"
-"""A schema whose request says something of white space travels as ``{"$fsmc": {"disable_any_whitespace": true}, "schema": ...}``: the
+"""A schema or tag whose request says something of white space travels as ``{"$fsmc": {"disable_any_whitespace": true}, "of": ...}``: the
 engine is handed nothing but a text."""
 
 
@@ -72,7 +72,7 @@ class FsmcBackend(StructuredOutputBackend):  # type: ignore[misc]
     """Compiles what requests ask for; vLLM calls from threads of its own."""
 
     def __post_init__(self) -> None:
-        self.manager = engine_manager(self.tokenizer, self.vocab_size, None)
+        self.manager = engine_manager(self.tokenizer, self.vocab_size, None, warm=True)
 
     def compile_grammar(
         self,
@@ -101,23 +101,27 @@ class FsmcBackend(StructuredOutputBackend):  # type: ignore[misc]
 
 
 def _wanted(request_type: StructuredOutputOptions, spec: str) -> tuple[str, Any]:
-    """The kind of constraint and what it is compiled from; JSON goes with its options, as "constraint"."""
+    """The kind of constraint and what it is compiled from; what has JSON in it goes with its options, as "constraint"."""
     name = request_type.name
-    if name in ("JSON", "JSON_OBJECT"):
-        return "constraint", _json_request(spec if name == "JSON" else '{"type": "object"}')
+    if name in ("JSON", "STRUCTURAL_TAG"):
+        return "constraint", _with_options(name.lower(), spec)
+    if name == "JSON_OBJECT":
+        return "constraint", {"json": '{"type": "object"}'}
     if name == "CHOICE":
         return "choice", json.loads(spec)
-    kinds = {"REGEX": "regex", "GRAMMAR": "grammar", "STRUCTURAL_TAG": "structural_tag"}
+    kinds = {"REGEX": "regex", "GRAMMAR": "grammar"}
     if name not in kinds:
         raise ValueError(f"structured outputs of the kind {name} are not known to fsmc")
     return kinds[name], spec
 
 
-def _json_request(text: str) -> dict[str, Any]:
-    if text.startswith(f'{{"{_LAYOUT_MARK}"'):
+def _with_options(name: str, text: str) -> dict[str, Any]:
+    """What a request asks for, ``{"json": schema, "whitespace_pattern": ...}``, with the options that travelled inside its text."""
+    if isinstance(text, str) and text.startswith(f'{{"{_LAYOUT_MARK}"'):
         wrapped = json.loads(text)
-        return {"json": wrapped["schema"], **wrapped[_LAYOUT_MARK]}
-    return {"json": text}
+        if set(wrapped) == {_LAYOUT_MARK, "of"} and isinstance(wrapped[_LAYOUT_MARK], dict):
+            return {name: wrapped["of"], **wrapped[_LAYOUT_MARK]}
+    return {name: text}
 
 
 def _with_config(request: dict[str, Any], vllm_config: Any) -> dict[str, Any]:
@@ -125,7 +129,7 @@ def _with_config(request: dict[str, Any], vllm_config: Any) -> dict[str, Any]:
     config = vllm_config.structured_outputs_config
     if config.disable_any_whitespace:
         request = {"disable_any_whitespace": True, **request}
-    if config.disable_additional_properties:
+    if config.disable_additional_properties and "json" in request:
         request = {"disable_additional_properties": True, **request}
     return {"structured_outputs": request}
 
@@ -140,25 +144,25 @@ def validate(structured_outputs: Any, manager: GrammarManager) -> None:
         for name in ("json", "regex", "choice", "grammar", "json_object", "structural_tag", *_OPTIONS)
         if (value := getattr(structured_outputs, name, None)) not in (None, False)
     }
+    for name in ("json", "structural_tag"):  # parameters that are used again
+        if name in asked:
+            asked.update(_with_options(name, asked[name]))
     constraint = read_constraint({"structured_outputs": asked})
     outcome = manager.validate("constraint", {"structured_outputs": asked})
     if outcome is not None:
         raise outcome.error if isinstance(outcome.error, FsmcError) else ConstraintError(outcome.message)
     options = {name: asked[name] for name in _OPTIONS if name in asked}
-    if options and constraint.kind == "json_schema" and not _is_wrapped(structured_outputs.json):
-        schema = structured_outputs.json
-        schema = json.loads(schema) if isinstance(schema, str) else schema if schema is not None else {"type": "object"}
-        structured_outputs.json = json.dumps({_LAYOUT_MARK: options, "schema": schema})
+    if options and constraint.kind in ("json_schema", "structural_tag"):
+        name = "structural_tag" if constraint.kind == "structural_tag" else "json"
+        given = asked.get(name, {"type": "object"})
+        given = json.loads(given) if isinstance(given, str) else given
+        setattr(structured_outputs, name, json.dumps({_LAYOUT_MARK: options, "of": given}))
         structured_outputs.json_object = None
-        for name in _OPTIONS:
-            setattr(structured_outputs, name, None if name == "whitespace_pattern" else False)
+        for option in _OPTIONS:
+            setattr(structured_outputs, option, None if option == "whitespace_pattern" else False)
 
 
 _OPTIONS = ("disable_any_whitespace", "disable_additional_properties", "whitespace_pattern")
-
-
-def _is_wrapped(schema: Any) -> bool:
-    return isinstance(schema, str) and schema.startswith(f'{{"{_LAYOUT_MARK}"')
 
 
 def _log() -> Any:

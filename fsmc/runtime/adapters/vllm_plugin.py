@@ -37,7 +37,7 @@ def register() -> None:
         return
     _allow_the_name()
     _wrap(SamplingParams, "_validate_structured_outputs", _validating)
-    _wrap(StructuredOutputManager, "grammar_init", _initializing)
+    _wrap(StructuredOutputManager, "__init__", _starting)
 
 
 def _allow_the_name() -> None:
@@ -103,16 +103,15 @@ def _validating(
     asked._backend = NAME
 
 
-def _initializing(original: Any, self: Any, request: Any, *rest: Any, **more: Any) -> Any:
-    """In the engine: make the backend when the first request comes that wants it."""
-    if request.structured_output_request is not None and self.backend is None:
-        if request.sampling_params.structured_outputs._backend == NAME:
-            from fsmc.runtime.adapters.vllm import FsmcBackend
+def _starting(original: Any, self: Any, vllm_config: Any, *rest: Any, **more: Any) -> None:
+    """In the engine, as it starts: make the backend, so that no request waits for a tokenizer to be read or kernels to be compiled."""
+    original(self, vllm_config, *rest, **more)
+    if vllm_config.structured_outputs_config.backend == NAME and not vllm_config.model_config.skip_tokenizer_init:
+        from fsmc.runtime.adapters.vllm import FsmcBackend
 
-            size = self.vllm_config.model_config.get_vocab_size()
-            self.backend = FsmcBackend(self.vllm_config, tokenizer=self.tokenizer, vocab_size=size)
-            self.backend_name = NAME
-    return original(self, request, *rest, **more)
+        size = vllm_config.model_config.get_vocab_size()
+        self.backend = FsmcBackend(vllm_config, tokenizer=self.tokenizer, vocab_size=size)
+        self.backend_name = NAME
 
 
 _managers: list[tuple[Any, int, Any]] = []

@@ -216,7 +216,7 @@ class Drawing {
   scale(whole) {
     const { clientWidth, clientHeight } = this.canvas;
     const scale = Math.max(this.size.width / clientWidth, this.size.height / clientHeight, 0.75);
-    return whole ? scale : Math.min(scale, 1.2); // smaller letters cannot be read: rather show a part
+    return whole ? scale : Math.min(scale, 1.05); // smaller letters cannot be read: rather show a part
   }
 
   // After the drawing has grown or shrunk: as large as fits and can be read, unless someone chose a scale.
@@ -224,6 +224,8 @@ class Drawing {
     if (this.isScaled) return;
     this.zoom((this.scale(false) * this.canvas.clientWidth) / this.view.width);
     this.isScaled = false;
+    if (this.size.width <= this.view.width) this.view.x = (this.size.width - this.view.width) / 2;
+    if (this.size.height <= this.view.height) this.view.y = (this.size.height - this.view.height) / 2;
   }
 
   fit(whole = false) {
