@@ -9,7 +9,7 @@ from typing import NamedTuple
 from fsmc.compiler.automata.tables import CALL, RECORDED
 from fsmc.compiler.schema.machine import SchemaMachine
 from fsmc.compiler.schema.object_state import ObjectState
-from fsmc.compiler.schema.plain_objects import PlainObject
+from fsmc.compiler.schema.plain_objects import PlainStates
 from fsmc.compiler.schema.positions import AfterKey
 
 _LETTERS, _DIGITS = b"abcdefghijklmnopqrstuvwxyz", b"0123456789"
@@ -90,7 +90,7 @@ class Walker:
     def object_of(self, frame: int, state: int) -> ObjectState | None:
         """The object whose keys a call with this frame from ``state`` reads, if it does."""
         key = self.rsm.frame_key(frame)
-        if isinstance(key, PlainObject):
+        if isinstance(key, PlainStates):
             return key.object_at(state) if key.reads_keys(frame) else None
         back, _ = key
         return back.o if isinstance(back, AfterKey) else None
