@@ -188,7 +188,9 @@ def _as_integers(logits: Any) -> tuple[Array, np.signedinteger[Any]]:
         integer, minus_infinity = _torch_float_views(torch)[logits.dtype]
         # Between two passes of a model nothing of this is in the caches, and each call into torch takes 10 to 30 µs.
         plain = logits.detach() if logits.requires_grad else logits
-        bits = plain.view(integer).numpy() if logits.dtype is torch.bfloat16 else plain.numpy().view(minus_infinity.dtype)
+        bits = (
+            plain.view(integer).numpy() if logits.dtype is torch.bfloat16 else plain.numpy().view(minus_infinity.dtype)
+        )
     else:
         if logits.dtype not in _NUMPY_FLOATS:
             raise TypeError(f"logits must be float16, float32 or float64 in native byte order, not {logits.dtype}")
