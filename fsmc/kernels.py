@@ -61,7 +61,7 @@ def use_every_kernel() -> None:
 
     import fsmc
     from fsmc.compiler.automata.equivalence import difference_witness
-    from fsmc.compiler.warm_up import warm_up_schemas
+    from fsmc.compiler.warm_up import warm_up_any_order, warm_up_schemas
 
     warm_up_schemas()  # first, so that the helper, which begins at the end, serves those who compile patterns as well
     vocab = fsmc.Vocabulary.from_tokens([bytes([byte]) for byte in range(256)] + [b"ab", b""], eos_token_ids=[257])
@@ -85,6 +85,7 @@ def use_every_kernel() -> None:
     fsmc.fill_bitmask_batch([matcher, None], fsmc.allocate_token_bitmask(2, vocab.size))
     matcher.fill_next_token_bitmask(mask, max_tokens=matcher.num_tokens_to_complete())
     warm_up_schemas()
+    warm_up_any_order()
 
 
 def kernels_in_use() -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import shlex
 from pathlib import Path
@@ -80,17 +81,21 @@ PYTHON = [page for page in PAGES if snippets(page)]
 
 
 @pytest.mark.parametrize("page", PYTHON, ids=name)
-def test_python_runs(page: Path, tmp_path, monkeypatch) -> None:
+def test_python_runs(page: Path, tmp_path, monkeypatch, request) -> None:
     """Each block by itself, after what the blocks before it on the page have made."""
-    pytest.importorskip("torch", reason="the toy model needs torch")
+    torch = pytest.importorskip("torch", reason="the toy model needs torch")
     pytest.importorskip("transformers", reason="the toy model needs transformers")
     from fsmc.runtime import models
     from fsmc.runtime.toy_model import toy_model
 
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # beside other work, several threads wait for each other
+    request.addfinalizer(lambda: torch.set_num_threads(threads))
     toy = toy_model(n_layers=1, hidden_size=32)
     toy.model.generation_config.max_new_tokens = 24  # words without meaning end nowhere
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(models, "load_model", lambda *_, **__: toy)
+    small_caches(monkeypatch)
     names = given(toy)
     for block in snippets(page):
         if "llama_cpp" in block:
@@ -100,6 +105,18 @@ def test_python_runs(page: Path, tmp_path, monkeypatch) -> None:
         if "max_tokens=left" in block:
             names["mask"] = fsmc.allocate_token_bitmask(names.get("batch_size", 1), toy.vocab.size)
         exec(compile(block, str(page), "exec"), names)
+
+
+def small_caches(monkeypatch) -> None:
+    """Continuous batching takes most of the machine's memory unless it is told how much."""
+    from transformers import ContinuousBatchingConfig
+
+    import fsmc.hf
+
+    for function in ("ConstrainedBatching", "generate_batch"):
+        room = ContinuousBatchingConfig(num_blocks=64, page_size=16, max_batch_tokens=64)
+        small = functools.partial(getattr(fsmc.hf, function), continuous_batching_config=room)
+        monkeypatch.setattr(fsmc.hf, function, small)
 
 
 def llama_cpp() -> dict[str, Any]:

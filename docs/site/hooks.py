@@ -7,6 +7,7 @@ the page that shows that file, and a file that no page shows gets one.
 from __future__ import annotations
 
 import ast
+import json
 import posixpath
 import re
 from pathlib import Path
@@ -83,11 +84,12 @@ def page_of(source: str) -> str:
 
 
 def lesson_page(path: Path) -> str:
-    """A lesson: its docstring, then each cell's comment as text and its code as code."""
+    """A lesson: its docstring, then each cell's comment as text, its code as code, and what it prints."""
     source = path.read_text(encoding="utf-8")
+    recorded = json.loads((ROOT / "docs" / "lesson_outputs" / f"{path.stem}.json").read_text(encoding="utf-8"))
     title, _, text = (ast.get_docstring(ast.parse(source)) or "").partition("\n")
     parts = [f"# {title.rstrip('.')}", text]
-    for cell in source.split("\n# %%")[1:]:
+    for cell, printed in zip(source.split("\n# %%")[1:], recorded["cells"][1:], strict=True):
         lines = cell.split("\n")
         n = next((i for i, line in enumerate(lines[1:], 1) if not line.startswith("#")), len(lines))
         words = [lines[0].strip(), *(line[1:].strip() for line in lines[1:n])]
@@ -95,7 +97,15 @@ def lesson_page(path: Path) -> str:
         parts.append(between.join(re.sub(r"([*_<\\[\]])", r"\\\1", word) for word in words))
         if code := "\n".join(lines[n:]).strip("\n"):
             parts.append(f"```python\n{code}\n```")
-    return "\n\n".join([*parts, f"The whole of it: `examples/{path.name}`, to run or to open as a notebook.\n"])
+        if printed.strip():
+            shown = printed.strip("\n")
+            parts.append(f"```text\n{shown}\n```")
+    return "\n\n".join(
+        [
+            *parts,
+            f"The whole of it: `examples/{path.name}`, to run or to open as a notebook. Output is that of one run.\n",
+        ]
+    )
 
 
 def add(files: Any, config: Any, uri: str, content: str) -> None:

@@ -310,7 +310,8 @@ class GrammarCompiler:
         if constraint.layout:
             compiler = copy.copy(self)
             compiler._layout = {**self._layout, "indent": None, **constraint.layout}
-            compiler.__dict__.pop("_text_options", None)
+            for of_layout in ("_text_options", "_share_masks"):
+                compiler.__dict__.pop(of_layout, None)
         syntax = [constraint.syntax] if constraint.kind == "grammar" else []
         grammar: CompiledGrammar = getattr(compiler, f"compile_{constraint.kind}")(constraint.value, *syntax)
         return grammar
@@ -319,18 +320,21 @@ class GrammarCompiler:
     def _text_options(self) -> TextOptions:
         """The layout of JSON texts; asked for when the first schema comes, which is when its kernels are loaded."""
         from fsmc.compiler.schema.text_options import TextOptions
-        from fsmc.compiler.warm_up import warm_up_schemas
+        from fsmc.compiler.warm_up import warm_up_any_order, warm_up_schemas
 
         warm_up_schemas()
-        return TextOptions(**self._layout)
+        options = TextOptions(**self._layout)
+        if options.property_order == "any":
+            warm_up_any_order()
+        return options
 
     @cached_property
     def _share_masks(self) -> Callable[[], None]:
-        """What has the masks that all schemas share ready, see shared_masks.py."""
+        """What has the masks that all schemas share ready, see shared_masks.py; the vocabulary keeps them."""
         from fsmc.compiler.shared_masks import share_masks
 
         folder = None if self.cache is None else self.cache.masks_folder
-        return functools.partial(share_masks, self.vocab, self._text_options, folder)
+        return functools.cache(functools.partial(share_masks, self.vocab, self._text_options, folder))
 
     def _key(self, *parts: str | int) -> str:
         """Everything that the result depends on: also Unicode's version, and Python's (its ``\\B`` changed once)."""

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from fsmc.compiler.automata.dfa import DFA
 from fsmc.compiler.errors import LimitExceeded
-from fsmc.research.matrices import MAX_DENSE_BYTES, transition_matrix
+from fsmc.research.matrices import MAX_DENSE_BYTES, check_dfa, transition_matrix
 
 MAX_DENSE_STATES = 1500
 
@@ -25,6 +25,7 @@ def count_completions(dfa: DFA, max_length: int, *, max_bytes: int = MAX_DENSE_B
     >>> count_completions(dfa, 2).tolist()
     [[0, 0, 1], [0, 128, 128], [0, 16384, 16384]]
     """
+    check_dfa(dfa)
     if max_length < 0:
         raise ValueError(f"max_length={max_length} must not be negative")
     needed = (max_length + 1) * dfa.n_states * 64
@@ -70,6 +71,7 @@ def growth_rate(dfa: DFA, *, max_states: int = MAX_DENSE_STATES) -> float:
     >>> round(growth_rate(machine), 6)  # texts of n bytes: the Fibonacci numbers
     0.694242
     """
+    check_dfa(dfa)
     if dfa.n_states > max_states:
         raise LimitExceeded("max_states", max_states, dfa.n_states, "take a smaller machine or raise the limit")
     matrix = transition_matrix(dfa).astype(np.float64)

@@ -32,6 +32,7 @@ def transition_matrix(dfa: DFA, *, sparse: bool = False, max_bytes: int = MAX_DE
            [  0,   0, 128],
            [  0,   0, 128]])
     """
+    check_dfa(dfa)
     widths = np.bincount(dfa.byte_class, minlength=dfa.n_classes)
     source, column = np.nonzero(dfa.delta)
     return assemble(source, dfa.delta[source, column], widths[column], dfa.n_states, sparse, max_bytes)
@@ -49,6 +50,7 @@ def class_matrices(dfa: DFA, *, sparse: bool = False, max_bytes: int = MAX_DENSE
     >>> vector @ dfa.accepting
     np.int64(0)
     """
+    check_dfa(dfa)
     if not sparse:
         check_dense(dfa.n_classes * dfa.n_states**2, max_bytes)
     matrices = []
@@ -102,6 +104,10 @@ def recursive_matrices(machine: RecursiveMachine) -> RecursiveMatrices:
     >>> matrices.inside.tolist(), matrices.final.tolist()
     ([[97, 1, 2]], [-1, -1, 0])
     """
+    if not isinstance(machine, RecursiveMachine):
+        raise TypeError(
+            f"a recursive machine is wanted, not a {type(machine).__name__}: RSM.from_dfa makes one of a DFA"
+        )
     inside: list[tuple[int, ...]] = []
     calls: list[tuple[int, ...]] = []
     exits: list[tuple[int, ...]] = []
@@ -148,6 +154,15 @@ def assemble(
     matrix = np.zeros((n, n), values.dtype)
     np.add.at(matrix, (rows, columns), values)
     return matrix
+
+
+def check_dfa(dfa: object) -> None:
+    """Raise TypeError for what is no DFA, and say how one is made of it."""
+    if not isinstance(dfa, DFA):
+        raise TypeError(
+            f"a DFA is wanted, not a {type(dfa).__name__}: take grammar.dfa of a pattern, or machine.flatten(max_depth) of a recursive "
+            "machine (whose matrices are recursive_matrices)"
+        )
 
 
 def check_dense(n_numbers: int, max_bytes: int) -> None:

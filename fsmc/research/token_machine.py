@@ -18,7 +18,7 @@ from fsmc.compiler.automata.dfa import DEAD, DFA
 from fsmc.compiler.errors import LimitExceeded, MachineError
 from fsmc.compiler.tokens.trie import trie_of
 from fsmc.compiler.tokens.vocabulary import Vocabulary
-from fsmc.research.matrices import MAX_DENSE_BYTES, assemble, check_dense
+from fsmc.research.matrices import MAX_DENSE_BYTES, assemble, check_dense, check_dfa
 
 Final = Literal["ended", "complete", "live"]
 """Where a sequence may stop: EOS was taken; or the text may end here as well; or any place from which tokens can still complete it."""
@@ -61,6 +61,7 @@ class TokenMachine:
         pad_token_ids: tokens that may follow EOS besides EOS itself. Raises LimitExceeded beyond ``max_edges``, ValueError for a
         padding token outside the vocabulary, MachineError for an empty language.
         """
+        check_dfa(dfa)
         if dfa.is_empty:
             raise MachineError("the machine accepts nothing: no token leads anywhere")
         after_end = sorted({*vocab.eos_token_ids, *pad_token_ids})

@@ -5,8 +5,8 @@ bytes (`ShortestTexts`), spelled in as few tokens as can be. That is an upper bo
 configurations along a plan need no more than what is left of it, so that whoever has enough tokens once always has a
 token that leaves enough. For small machines without calls the number is exact.
 
-While tokens are plenty nothing of this is done: for each configuration it is found out once how many bytes the longest of
-the shortest endings after any token has, and every byte is a token.
+While tokens are plenty nothing of this is done: for each configuration it is found out once how many bytes are enough to end the
+text after any token, not by the shortest endings but by some (`SomeTexts`), and every byte is a token.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import numpy.typing as npt
 from fsmc.compiler.automata.lazy_rsm import LazyRSM
 from fsmc.compiler.automata.recursion import RecursiveMachine
 from fsmc.compiler.automata.shortest import NO_ENDING, ShortestTexts, Steps
+from fsmc.compiler.automata.some_texts import SomeTexts
 from fsmc.compiler.errors import LimitExceeded
 from fsmc.compiler.tokens.spelling import fewest_tokens
 from fsmc.compiler.tokens.stacks import ReturnStacks
@@ -46,8 +47,11 @@ MAX_HARD_TOKENS, MAX_HARD_IN_GROUP = 24, 6
 """Of those tokens after which no plan is known without trying each of them, so many are tried, and of those that lead to the same
 state."""
 MARGIN_FACTOR, MARGIN = 4, 256
-"""Where several items or members that must differ are still to come, what the shortest ending is depends on all texts read. So
-many times the tokens of one ending, and so many more, count as plenty there: the one bound here that is not proven."""
+"""Where several items or members that must differ are still to come, what the shortest ending is depends on all texts read: one is
+written out after one token of each kind. So many times the tokens of the longest of them, and so many more, count as plenty for all
+tokens of these kinds: the one bound here that is not proven."""
+MAX_WRITTEN_ENDS = 64
+"""Kinds of tokens for which an ending is written out in this way; where there are more, tokens never count as plenty."""
 MAX_HARD_ENDS = 2
 """Places for which a plan is too hard to find, after which no more are looked for in one mask: each takes half a second."""
 _MAX_PLANS = 1 << 19
@@ -82,6 +86,7 @@ class TokenBudget:
         self.machine, self.stacks, self.trie, self.excluded = machine, stacks, trie, excluded
         self._data, self._offsets = vocab.token_bytes, vocab.token_offsets
         self.shortest = ShortestTexts(machine, stacks.top, _steps_of(machine))
+        self.some = SomeTexts(machine, stacks.top, self.shortest.steps)
         spelled = trie.first[_TEXT_BYTES]
         is_token = (spelled >= 0) & (trie.token_start[spelled + 1] > trie.token_start[spelled])
         self._has_bytes = bool(is_token.all()) and not len(excluded)
@@ -104,12 +109,17 @@ class TokenBudget:
             if self._has_bytes:
                 ends = token_ends(self.machine, self.stacks, self.trie, state, stack, only_ends=True).ends.tolist()
                 try:
-                    costs = [self.shortest.ending(q, top, bool(used)).cost for q, top, used in ends]
+                    costs = [self._some_cost(q, top, bool(used)) for q, top, used in ends]
                     known = min(NEVER, 1 + _INSIDE_CHARACTER + max(costs, default=0))
                 except LimitExceeded:
                     pass
             self._enough[state, stack] = known
         return known
+
+    def _some_cost(self, state: int, stack: int, used: bool) -> int:
+        """How many bytes some ending has."""
+        found = None if used else self.some.cost(state, stack)
+        return self.shortest.ending(state, stack, used).cost if found is None else found
 
     def is_plenty(self, here: _Place, n: int) -> bool:
         """Whether every allowed token leaves enough of ``n``, the end token among them."""
@@ -119,11 +129,31 @@ class TokenBudget:
             return n > enough
         margin = self._margins.get((state, stack))
         if margin is None:
-            with contextlib.suppress(LimitExceeded):
-                plan = self.plan(here)
-                margin = NEVER if plan is None else MARGIN_FACTOR * len(plan) + MARGIN
-            margin = self._margins[state, stack] = NEVER if margin is None else margin
+            margin = self._margins[state, stack] = self._margin(here)
         return n > margin
+
+    def _margin(self, here: _Place) -> int:
+        """What counts as plenty where what is read decides: by the endings after each kind of token, some of them written out."""
+        ends, group = token_ends(self.machine, self.stacks, self.trie, here[0], here[1])
+        most = n_written = 0
+        with contextlib.suppress(LimitExceeded):
+            for i, (q, top, used) in enumerate(ends.tolist()):
+                cost = self._some_cost(q, top, bool(used))
+                if cost < NEVER:
+                    most = max(most, cost)
+                    continue
+                ranks = np.flatnonzero((group == i) & self._usable)[:MAX_HARD_IN_GROUP]
+                afters = [self._after(here, token) for token in self.trie.token_ids[ranks].tolist()]
+                after = next((place for place in afters if place is not None), None)
+                if after is None:
+                    continue  # what was read before leaves none of these tokens
+                n_written += 1
+                plan = self.plan(after) if n_written <= MAX_WRITTEN_ENDS else None
+                if plan is None:
+                    return NEVER
+                most = max(most, len(plan))
+            return MARGIN_FACTOR * most + MARGIN
+        return NEVER
 
     # ── plans ────────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -269,11 +269,11 @@ def _object_shape(key: Any) -> Any:
 
 
 def _reads_key(machine: LazyRSM, frame: int) -> bool:
-    from fsmc.compiler.schema.plain_objects import PlainObject
+    from fsmc.compiler.schema.plain_objects import PlainStates
     from fsmc.compiler.schema.positions import AfterKey
 
     key = machine.frame_key(frame)
-    if isinstance(key, PlainObject):
+    if isinstance(key, PlainStates):
         return key.reads_keys(frame)
     return isinstance(key, tuple) and isinstance(key[0], AfterKey)
 

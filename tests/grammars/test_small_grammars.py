@@ -28,6 +28,7 @@ SMALL = {
     "dead alternative": 'root ::= "a" dead | "b" root "a" | "a"\ndead ::= "b" dead',
     "counted": 'root ::= ("a" root "b"){2,3} | "a"',
     "deep ends": 'root ::= "a" root | x\nx ::= "b" x "a" | "b" root "b" | "a"',
+    "may be empty before itself": 'root ::= (x root)* "a"\nx ::= y?\ny ::= "b" y "a" | "b"',
     "two counters": 'root ::= x "b" | "a" y\nx ::= "a" x "b" | "a"\ny ::= "a" y "b" | "b" "b"',
 }
 

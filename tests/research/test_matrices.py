@@ -13,6 +13,7 @@ import fsmc
 from fsmc.compiler.automata.counting import count_strings
 from fsmc.compiler.automata.recursion import RecursiveMachine
 from fsmc.research import (
+    TokenMachine,
     class_matrices,
     count_completions,
     growth_rate,
@@ -23,6 +24,25 @@ from fsmc.research import (
 from fsmc.research.matrices import RecursiveMatrices
 
 ALPHABET = "é".encode() + b"ab"
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        transition_matrix,
+        class_matrices,
+        growth_rate,
+        lambda m: count_completions(m, 2),
+        lambda m: remaining_bits(m, 2),
+        lambda m: TokenMachine.of(m, fsmc.Vocabulary.from_tokens([b"a", b""], eos_token_ids=[1])),
+    ],
+)
+def test_what_is_no_dfa_is_said(ask) -> None:
+    recursive = fsmc.GrammarCompiler(fsmc.Vocabulary.from_tokens([b"a", b""], eos_token_ids=[1]), cache_dir=None)
+    with pytest.raises(TypeError, match=r"a DFA is wanted, not a .*flatten"):
+        ask(recursive.compile_json_schema({}).machine)
+    with pytest.raises(TypeError, match="from_dfa"):
+        recursive_matrices(dfa_of(PATTERNS[0]))
 
 
 @pytest.mark.parametrize("sparse", [False, True])

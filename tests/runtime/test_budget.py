@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from rsm_examples import EXAMPLES
 
+from fsmc.compiler.automata.shortest import SLACK
 from fsmc.compiler.errors import BudgetExceeded, VocabularyError
 from fsmc.compiler.pipeline import GrammarCompiler
 from fsmc.compiler.tokens.vocabulary import Vocabulary
@@ -170,6 +171,45 @@ def test_plenty_is_the_mask_without_a_budget():
         assert allowed(matcher, 10**6) == allowed(matcher)
         assert matcher.is_far_from(10**6) and not matcher.is_far_from(matcher.num_tokens_to_complete())
         assert matcher.accept_token(byte)
+
+
+@pytest.mark.parametrize("layout", [{}, {"whitespace": "compact", "property_order": "any"}], ids=str)
+@pytest.mark.parametrize(
+    "schema", [*SCHEMAS[:2], SCHEMAS[4], *SCHEMAS[6:], {"format": "date-time"}, {"pattern": "^[a-z]{0,300}-x"}], ids=str
+)
+def test_some_ending_is_no_shorter_than_the_shortest(schema, layout):
+    """What tells that tokens are plenty: never less than is needed, and known for all that is not recorded."""
+    schema = {"type": "string", **schema} if schema is not True and schema.keys() & {"format", "pattern"} else schema
+    grammar = GrammarCompiler(vocabulary(BYTES), cache_dir=None, **layout).compile_json_schema(schema)
+    rng = random.Random(1)
+    for _ in range(3):
+        matcher = GrammarMatcher(grammar)
+        while not matcher.is_terminated() and matcher.n_entries < 60:
+            state, stack, _ = matcher.place
+            some = matcher.budget.some.cost(state, stack)
+            assert some is not None, (matcher.configuration, matcher.budget.some._n_steps)
+            assert some >= matcher.budget.shortest.ending(state, stack).cost - SLACK
+            plenty = matcher.budget.enough(state, stack) + 1
+            assert matcher.is_far_from(plenty)
+            for token in rng.sample(sorted(allowed(matcher)), 1):
+                assert matcher.accept_token(token)
+                assert matcher.num_tokens_to_complete() <= plenty - 1
+
+
+def test_what_a_token_may_ask_for_is_no_plenty():
+    """One token chooses between arrays of three distinct items and of 600."""
+    arrays = [
+        {"type": "array", "items": {"type": t}, "uniqueItems": True, "minItems": n}
+        for t, n in (("integer", 3), ("string", 600))
+    ]
+    grammar = GrammarCompiler(vocabulary(BYTES), cache_dir=None, whitespace="compact").compile_json_schema(
+        {"anyOf": arrays}
+    )
+    matcher = GrammarMatcher(grammar)
+    assert matcher.accept_token(ord("["))
+    assert ord('"') in allowed(matcher) and ord('"') not in allowed(matcher, 400)
+    assert ord('"') in allowed(matcher, 100_000)
+    assert matcher.accept_token(ord("1")) and matcher.num_tokens_to_complete() <= 398
 
 
 def test_a_vocabulary_that_cannot_spell_every_text():

@@ -119,7 +119,7 @@ def test_a_class_is_asked_for_when_a_key_of_it_may_come() -> None:
     schema = {"type": "object", "properties": members, "required": names[:2]}
     built = SchemaMachine(SchemaDocument(schema), TextOptions(whitespace="json"))
     root = built.keywords.schema(built.keywords.document.root)
-    shape = built._object_shape(built.keywords.expand(root, "object"), (), tuple(names), False)
+    shape = built.shapes.object(built.keywords.expand(root, "object"), (), tuple(names), False)
     assert shape.allowed(shape.residual, 0) == shape.judged == 0b1
     assert shape.allowed(shape.residual, 1) == 0b10
     assert shape.judged == 0b11

@@ -10,6 +10,7 @@ import pytest
 from fsmc.compiler.schema.atoms import ARRAY, OBJECT
 from fsmc.compiler.schema.document import SchemaDocument
 from fsmc.compiler.schema.machine import SchemaMachine, _any_value
+from fsmc.compiler.schema.shapes import Shapes
 from fsmc.compiler.schema.string_machines import pattern_dfa, pattern_expr
 from fsmc.compiler.schema.text_options import TextOptions
 from fsmc.compiler.syntax.expr import surely_matches
@@ -37,7 +38,7 @@ SCHEMAS: list[dict[str, Any]] = [
 def test_obvious_answers_are_the_shapes(schema: dict[str, Any]) -> None:
     machine = SchemaMachine(SchemaDocument({"anyOf": [{"type": "null"}, schema]}), TextOptions())
     node = machine.keywords.document.child(machine.keywords.document.root, "anyOf", 1)
-    for type_, ask in ((OBJECT, machine._some_object), (ARRAY, machine._some_array)):
+    for type_, ask in ((OBJECT, machine.shapes._some_object), (ARRAY, machine.shapes._some_array)):
         formula = machine.keywords.expand_node(node, type_)
         assert machine.emptiness.typed(formula, type_) == ask(formula)
 
@@ -46,8 +47,8 @@ def test_objects_of_mere_names_need_no_shape(monkeypatch: pytest.MonkeyPatch) ->
     def refuse(*_: object) -> bool:
         raise AssertionError("a shape was asked for")
 
-    monkeypatch.setattr(SchemaMachine, "_some_object", refuse)
-    monkeypatch.setattr(SchemaMachine, "_some_array", refuse)
+    monkeypatch.setattr(Shapes, "_some_object", refuse)
+    monkeypatch.setattr(Shapes, "_some_array", refuse)
     inner = {"type": "object", "properties": {"b": {"enum": [1]}}, "required": ["b"]}
     schema = {"properties": {"a": inner, "c": {"type": "array"}}, "required": ["a", "c"]}
     assert SchemaMachine(SchemaDocument(schema), TextOptions()).rsm.matches(b'{"a": {"b": 1}, "c": []}')

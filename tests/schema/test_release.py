@@ -70,7 +70,7 @@ def test_a_dropped_grammar_is_gone_at_once(name: str, order: Any, no_collector: 
     machine = grammar.machine
     assert isinstance(machine, LazyRSM)
     builder: Any = machine.builder
-    shapes = list(builder._shapes.values())
+    shapes = [builder.shapes, *builder.shapes._objects.values(), *builder.shapes._arrays.values()]
     parts = [grammar, machine, builder, matcher, grammar.masks, builder.table, builder.keywords, builder.emptiness]
     gone = [weakref.ref(part) for part in (*parts, builder.keywords.document, *shapes)]
     del grammar, machine, builder, matcher, parts, shapes

@@ -418,3 +418,13 @@ def test_many_tools() -> None:
     tags = [tag(f"<f=tool_{i}>", schema({"type": "object", "required": [f"k{i}"]}), "</f>") for i in range(300)]
     grammar = COMPILER.compile_structural_tag(triggered(*tags, triggers=["<f="]))
     assert accepts(grammar, 'x<f=tool_299>{"k299":1}</f>') and not accepts(grammar, '<f=tool_299>{"k298":1}</f>')
+
+
+def test_the_same_schema_in_two_branches() -> None:
+    """What follows one schema from two places is looked at together: refused with the place, or both ways are open."""
+    yes_no = schema({"type": "boolean"})
+    two = either(yes_no, sequence(yes_no, const("yx")))
+    with pytest.raises(fsmc.ConstraintError, match="could be JSON"):
+        COMPILER.compile_structural_tag(sequence(two, grammar('root ::= "x" root "y" | "y"')))
+    both = COMPILER.compile_structural_tag(sequence(two, const("yz"))).machine
+    assert [both.matches(text) for text in (b"trueyz", b"trueyxyz", b"trueyx", b"true")] == [True, True, False, False]

@@ -48,7 +48,7 @@ class Arrays(NamedTuple):
     def with_room(self, name: str, n: int) -> Arrays:
         """The arrays, the named one replaced by a larger one that has room for so many entries, and for more."""
         old = getattr(self, name)
-        capacity = max(n, len(old) * 5 // 4)
+        capacity = max(n, len(old) * 3 // 2)
         larger = _unbuilt(capacity) if name == "states" else np.zeros((capacity, *old.shape[1:]), old.dtype)
         larger[: len(old)] = old
         if name != "states":
@@ -93,6 +93,18 @@ def write_rows(
         states[first + i, 1], states[first + i, 2], states[first + i, 3] = class_map, final_outcome, room
     for i in range(n):
         states[first + i, 0] = start + n_classes * i
+
+
+@kernel
+def rehash(old: Array, returns: Array) -> None:
+    """Put all returns of a table into a larger one, see `tables.put_return`."""
+    for i in range(len(old)):
+        key = old[i, 0]
+        if key != UNKNOWN:
+            slot = np.int64((np.uint64(key) * np.uint64(0x1E3779B97F4A7C15)) >> np.uint64(33)) & (len(returns) - 1)
+            while returns[slot, 0] != UNKNOWN:
+                slot = (slot + 1) & (len(returns) - 1)
+            returns[slot, 0], returns[slot, 1] = key, old[i, 1]
 
 
 def _unbuilt(n: int) -> npt.NDArray[Any]:

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from fsmc.compiler.automata.byte_groups import loop_groups
 from fsmc.compiler.automata.dfa import DEAD
-from fsmc.compiler.automata.growing import Arrays, Views, write_rows
+from fsmc.compiler.automata.growing import Arrays, Views, rehash, write_rows
 from fsmc.compiler.automata.recursion import Alike, Block, RecursiveMachine
 from fsmc.compiler.automata.tables import (
     CALL,
@@ -32,7 +32,6 @@ from fsmc.compiler.automata.tables import (
     Tables,
     look_up_return,
     put_return,
-    return_table,
 )
 from fsmc.compiler.errors import LimitExceeded
 
@@ -348,8 +347,9 @@ class LazyRSM(RecursiveMachine):
         self._n_edges = needed
         return first
 
-    def make_room(self, **needed: int) -> None:
-        """Make room for so many entries of the named arrays, which else grow as needed."""
+    def make_room(self, *, returns: int, **needed: int) -> None:
+        """Make room for so many more returns and for so many entries of the named arrays, which else grow as needed."""
+        self._room_for_returns(returns)
         for name, n in needed.items():
             self._make_room(name, n)
 
@@ -361,10 +361,8 @@ class LazyRSM(RecursiveMachine):
     def _room_for_returns(self, n: int) -> None:
         needed, old = self._n_returns + n, self._own.returns
         if 2 * needed > len(old):
-            known = old[old[:, 0] != UNKNOWN]
-            returns = return_table(
-                known[:, 0], known[:, 1], min_size=max(2 * len(old), 1 << (2 * needed - 1).bit_length())
-            )
+            returns = np.full((max(2 * len(old), 1 << (2 * needed - 1).bit_length()), 2), UNKNOWN, np.int64)
+            rehash(old, returns)
             self._replace(self._own._replace(returns=returns))
 
     def _replace(self, own: Arrays) -> None:
@@ -409,6 +407,18 @@ class LazyRSM(RecursiveMachine):
         start, base, _, _ = tables.states[state].tolist()
         row: npt.NDArray[np.int32] = tables.edges[start + tables.class_maps[base : base + 256].astype(np.int64)]
         return row
+
+    def classes_of(self, state: int) -> tuple[int, memoryview]:
+        """The number of the map that says which bytes a state tells apart, and what each class does in it: as `row`, in the time of a
+        look."""
+        self._built(state)
+        views = self._views
+        start, base = views.states[4 * state], views.states[4 * state + 1]
+        return base, views.edges[start:]
+
+    def class_map_at(self, base: int) -> bytes:
+        """The class of each byte, of a map from `classes_of`."""
+        return bytes(self._views.class_maps[base : base + 256])
 
     def code(self, state: int, byte: int) -> int:
         """One entry of `row`."""

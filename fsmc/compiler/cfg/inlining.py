@@ -67,7 +67,11 @@ def _cost(nets: dict[int, Net], callers: dict[int, set[int]], symbol: int) -> in
 
 
 def _with(net: Net, symbol: int, body: Net, limits: Limits) -> Net:
-    """The net with a copy of ``body`` in place of each call of the symbol. (Where the body may be empty there is a way past it.)"""
+    """The net with a copy of ``body`` in place of each call of the symbol.
+
+    Where the body may be empty the net has a way past it already. The copy is entered by a first letter only: with a second way past
+    it, a rule in which this one is followed by the rule itself would begin with itself again.
+    """
     draft = Draft(limits)
     draft.copy(net)
     draft.final = {place for place, is_final in enumerate(net.final) if is_final}
@@ -77,7 +81,7 @@ def _with(net: Net, symbol: int, body: Net, limits: Limits) -> Net:
             continue
         draft.edges[place] = [edge for edge in draft.edges[place] if edge[0] != SYMBOL + symbol]
         first = draft.copy(body)
-        draft.skips[place].append(first)
+        draft.edges[place] += [(letter, first + to) for letter, to in body.rows[0].items()]
         for end, is_final in enumerate(body.final):
             if is_final:
                 draft.skips[first + end].append(target)

@@ -26,7 +26,7 @@ UNDECLARED = 1 << 30
 of undeclared keys is the same whatever names are declared."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, slots=True)
 class KeySpace:
     """Classes 0 … n_names - 1 are the declared names, those from n_names on the others, by their outcome in ``others``.
 
@@ -107,11 +107,12 @@ def key_space(names: tuple[str, ...], key_sets: Iterable[int], table: Formulas) 
     >>> keys.n_classes, keys.mask_of[pattern] == 1 << 0 | 1 << keys.class_of("in"), keys.class_of("x") != keys.class_of("in")
     (3, True, True)
     """
-    declared = frozenset(names)
     n = len(names)
-    sets = [keys for keys in sorted(set(key_sets) - {FALSE}) if table.listed(keys) is None]
+    sets = sorted({keys for keys in key_sets if keys != FALSE and table.listed(keys) is None})
     mask_of = Masks(names, table)
     mask_of[TRUE], mask_of[FALSE] = (1 << n) - 1, 0
+    if not sets:
+        return KeySpace(names, mask_of, None, (None,))
     for keys in sets:
         left_out = table.listed(keys, False)
         if left_out is not None:  # all other keys, as of additionalProperties
@@ -130,7 +131,7 @@ def key_space(names: tuple[str, ...], key_sets: Iterable[int], table: Formulas) 
         for keys in sets:
             mask_of[keys] |= (rest[keys] == TRUE) << n
         return KeySpace(names, mask_of, None, (None,))
-    outside = table.negate(table.atom(StrEnum(declared))) if declared else TRUE
+    outside = table.negate(table.atom(StrEnum(frozenset(names)))) if names else TRUE
     others = string_component(outside, watched, table)
     column = {keys: i for i, keys in enumerate(watched)}
     n_others = len(others.vectors)

@@ -133,10 +133,30 @@ class Keywords:
         for part in table.conjuncts(formula):
             payload = table.payload(part) if table.kind(part) == ATOM else None
             if isinstance(payload, Schema):
-                name = self.document.keyword(payload.node, "type")
+                name = self.document.keyword(self.referred(payload.node), "type")
                 if isinstance(name, str) and len(general.TYPE_NAMES[name]) < len(found):
                     found = general.TYPE_NAMES[name]
         return found
+
+    def type_alone(self, formula: int) -> str | None:
+        """The name of the type that is all that a formula asks of a value; None if it asks for more, or says it in another way."""
+        payload = self.formulas.payload(formula) if self.formulas.kind(formula) == ATOM else None
+        if not isinstance(payload, Schema):
+            return None
+        schema = self.document.value(self.referred(payload.node))
+        name = schema.get("type") if isinstance(schema, dict) and schema.keys().isdisjoint(ASKING) else None
+        return name if isinstance(name, str) else None
+
+    def referred(self, node: int) -> int:
+        """The subschema that a subschema comes to which only refers to another one; else itself."""
+        document = self.document
+        while True:
+            schema = document.value(node)
+            if isinstance(schema, bool) or "$ref" not in schema:
+                return node
+            if document.draft(node) > 7 and ("type" in schema or len(ASKING & schema.keys()) > 1):
+                return node
+            node = document.resolve(node, schema["$ref"])
 
     # ── formulas over one type's atoms ───────────────────────────────────────────────────────────────────────────────
 

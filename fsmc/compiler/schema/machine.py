@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import weakref
 from functools import lru_cache
-from types import MethodType
-from typing import Any, NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from fsmc.compiler.automata.determinize import MAX_SECONDS
 from fsmc.compiler.automata.determinize import MAX_STATES as MAX_STATES_AT_ONCE
 from fsmc.compiler.automata.lazy_rsm import MAX_BYTES, MAX_STATES, LazyRSM
 from fsmc.compiler.automata.recursion import Configuration
 from fsmc.compiler.errors import EmptyLanguageError, LimitExceeded, UnsupportedSchemaError
-from fsmc.compiler.schema.arrays import ArrayShape
+from fsmc.compiler.schema import any_order, plain_objects
+from fsmc.compiler.schema.any_order import PlainPlace
 from fsmc.compiler.schema.atoms import ARRAY, NUMBER, OBJECT, STRING, Integer, NumEnum, StrEnum
 from fsmc.compiler.schema.bits import bits
 from fsmc.compiler.schema.clock import Clock
@@ -30,13 +30,14 @@ from fsmc.compiler.schema.emptiness import Emptiness
 from fsmc.compiler.schema.formula import FALSE, TRUE, Formulas
 from fsmc.compiler.schema.key_space import KeySpace
 from fsmc.compiler.schema.key_trie import KeyNode
+from fsmc.compiler.schema.keyword_general import TYPE_NAMES
 from fsmc.compiler.schema.keywords import Keywords
 from fsmc.compiler.schema.left_out import WithoutTexts
 from fsmc.compiler.schema.member_order import MemberOrder
 from fsmc.compiler.schema.object_state import ObjectState
 from fsmc.compiler.schema.objects import ObjectShape
 from fsmc.compiler.schema.outcomes import Outcomes, Reading, Truth, read, what_to_watch
-from fsmc.compiler.schema.plain_objects import PlainObject, is_plain
+from fsmc.compiler.schema.plain_objects import PlainObject, PlainStates, is_plain
 from fsmc.compiler.schema.positions import (
     AfterKey,
     AfterSpace,
@@ -54,23 +55,15 @@ from fsmc.compiler.schema.positions import (
 )
 from fsmc.compiler.schema.resident import resident
 from fsmc.compiler.schema.scalar_blocks import STRUCTURAL, WHITE_SPACE, ScalarBlocks
+from fsmc.compiler.schema.shapes import Shapes
 from fsmc.compiler.schema.text_options import TextOptions
-
-
-class _ValueStarts(NamedTuple):
-    """What the row before a value is made of: the states after a first byte, the place of a class map, and for each of its classes
-    which target it leads to, counted from 1; 0 for none. The last class is white space."""
-
-    targets: list[int]
-    class_map: int
-    columns: list[int]
-
+from fsmc.compiler.schema.value_rows import ValueStarts, value_starts
 
 _PartsKey: TypeAlias = "tuple[int, tuple[int, ...], int, bool]"
 _Parts: TypeAlias = "list[tuple[Reading, dict[int, list[int]]]]"
 """For each type of a value: how the caller reads the outcome, and target → first bytes."""
 
-_ANYTHING = SchemaDocument(True)
+_ANYTHING = SchemaDocument({"$defs": {name: {"type": name} for name in TYPE_NAMES}})
 
 
 @lru_cache(maxsize=8)
@@ -78,14 +71,18 @@ def _any_value(options: TextOptions) -> SchemaMachine:
     """The components of values of which nothing is asked, complete: every machine begins with these."""
     m = SchemaMachine.__new__(SchemaMachine)
     m._prepare(Keywords(_ANYTHING, Formulas()), options, MAX_STATES, MAX_BYTES)
-    m._starts[TRUE] = m._value_starts(TRUE)
+    m.starts[TRUE] = value_starts(m, TRUE)
     m._any = {type_: m._component(type_, TRUE, (), (TRUE,), 0) for type_ in (OBJECT, ARRAY)}
+    m.starts_of_type = {name: value_starts(m, m.keywords.below(_ANYTHING.root, "$defs", name)) for name in TYPE_NAMES}
     text = b'{"a": 1, "b": [null, {}]}, [], {"c": []}, ""'
     if options.whitespace != "json":
         text = text.replace(b" ", b" " if options.whitespace == "flexible" else b"")
     if options.whitespace == "flexible":
         text = text.replace(b",", b" ,").replace(b"]", b" ]").replace(b"}", b" }").replace(b":", b" :")
     assert m.rsm.run(text, Configuration(m._any[ARRAY][ord("[")]))
+    m._parts = {
+        key: parts for key, parts in m._parts.items() if key[0] == TRUE
+    }  # other formulas mean something only here
     return m
 
 
@@ -134,13 +131,10 @@ class SchemaMachine:
         """All but the root."""
         self.options, self.keywords, self.table = options, keywords, keywords.formulas
         self.emptiness = Emptiness(self.keywords)
-        this = weakref.proxy(self)  # what asks back must not keep the machine: one that is dropped is gone at once
-        self.emptiness.of_object = MethodType(SchemaMachine._some_object, this)
-        self.emptiness.of_array = MethodType(SchemaMachine._some_array, this)
         self.emptiness.count_at_least = Counts(weakref.proxy(self.emptiness)).at_least
+        self.shapes = Shapes(self.keywords, self.emptiness)
         self.order = MemberOrder(self.keywords)
-        self._shapes: dict[tuple[Any, ...], Any] = {}
-        self._plain: dict[ObjectShape, PlainObject] = {}
+        self._plain: dict[tuple[ObjectShape, int | None], int] = {}
         self._outcomes = Outcomes()
         flexible = options.whitespace == "flexible" and options.indent is None
         common = resident(options.max_whitespace if flexible else 0)
@@ -152,7 +146,8 @@ class SchemaMachine:
         self.space = common.space
         rsm.space = (WHITE_SPACE, options.max_whitespace, STRUCTURAL) if common.space else None
         self._scalars: ScalarBlocks = blocks.fork(weakref.proxy(rsm), self.table, self._outcomes)
-        self._starts: dict[int, _ValueStarts] = {} if before is None else before._starts.copy()
+        self.starts: dict[int, ValueStarts] = {} if before is None else before.starts.copy()
+        self.starts_of_type: dict[str | None, ValueStarts] = {} if before is None else before.starts_of_type
         self._parts: dict[_PartsKey, _Parts] = {} if before is None else before._parts.copy()
         self._maps: dict[bytes, int] = {} if before is None else before._maps.copy()
         self._any: dict[str, dict[int, int]] = {} if before is None else before._any
@@ -164,11 +159,6 @@ class SchemaMachine:
             why = contradiction(self.emptiness, document.root)
             raise EmptyLanguageError(f"the schema allows no value at all: {why}")
         return self.gap(Root(root), inside=False)
-
-    def __del__(self) -> None:
-        for shape in self.__dict__.get("_shapes", {}).values():  # none if it could not be made at all
-            if isinstance(shape, ObjectShape):
-                shape.states.clear()  # which hold the shape
 
     @property
     def rsm(self) -> LazyRSM:
@@ -192,8 +182,8 @@ class SchemaMachine:
     def build_row(self, state: int) -> None:
         """Make the row of a state that was met for the first time."""
         self.table.clock.restart()
-        position: Position | PlainObject | CountedBlock | KeyNode | WithoutTexts = self.rsm.state_key(state)
-        if isinstance(position, PlainObject):
+        position: Position | PlainStates | CountedBlock | KeyNode | WithoutTexts = self.rsm.state_key(state)
+        if isinstance(position, PlainStates):
             position.build(self, state)
             return
         if isinstance(position, WithoutTexts):
@@ -207,36 +197,6 @@ class SchemaMachine:
             return
         self._build(state, position)
 
-    def set_value(self, state: int, must: int, frame: int, space_frame: int) -> None:
-        """`set_spaced` before a value of which nothing is watched; ``frame`` is pushed by every call."""
-        starts = self._starts.get(must)
-        if starts is None:
-            starts = self._starts[must] = self._value_starts(must)
-        rsm = self.rsm
-        calls = [0, *[rsm.new_call(target, frame) for target in starts.targets]]
-        codes = [calls[i] for i in starts.columns]
-        rsm.set_row(state + 1, starts.class_map, codes)
-        if self.options.whitespace == "json":
-            self._set_row(state, {ord(" "): state + 1}, -1)
-            return
-        if self.space and starts.targets:
-            codes[-1] = rsm.new_call(self.space, space_frame)
-        rsm.set_row(state, starts.class_map, codes)
-
-    def _value_starts(self, must: int) -> _ValueStarts:
-        targets: list[int] = []
-        columns = [0]
-        byte_class = bytearray(256)
-        for _, first_bytes in self.value_parts(must, ()):
-            for target, listed in first_bytes.items():
-                targets.append(target)
-                columns.append(len(targets))
-                for byte in listed:
-                    byte_class[byte] = len(targets)
-        for byte in WHITE_SPACE:
-            byte_class[byte] = len(columns)
-        return _ValueStarts(targets, self.rsm.class_map(byte_class), [*columns, 0])
-
     def set_spaced(self, state: int, edges: Edges, frame: int) -> None:
         """Give ``state + 1`` its edges, and to ``state`` those before the white space that may, or has to, stand before it.
         frame: what is pushed when white space begins; it returns to ``state + 1``."""
@@ -246,6 +206,10 @@ class SchemaMachine:
         elif self.options.whitespace == "json":
             edges = {ord(" "): state + 1}
         self._set_row(state, edges, -1)
+
+    def set_one_space(self, state: int) -> None:
+        """Let ``state`` lead to ``state + 1`` by a space, and nothing else."""
+        self._set_row(state, {ord(" "): state + 1}, -1)
 
     def _build(self, state: int, position: Position) -> None:
         """Make the row of a position; where white space may come first, that of the position behind it as well."""
@@ -278,17 +242,20 @@ class SchemaMachine:
     def build_return(self, frame: int, outcome: int) -> None:
         """Find where a caller goes on after an outcome that was met for the first time."""
         self.table.clock.restart()
-        back, reading = self.rsm.frame_key(frame)
-        if isinstance(back, AfterKey):
-            target = back.resume_class(self, outcome)
+        key = self.rsm.frame_key(frame)
+        if isinstance(key, PlainStates):
+            target = key.after_value(self, frame)
+        elif isinstance(key[0], AfterKey):
+            target = key[0].resume_class(self, outcome)
         else:
+            back, reading = key
             target = back.resume(self, read(reading, self._outcomes.truth(outcome)))
         self.rsm.set_return(frame, outcome, target)
 
     def behind_space(self, state: int) -> int:
         """See `RecursiveMachine.behind_space`."""
         position = self.rsm.state_key(state)
-        if isinstance(position, PlainObject):
+        if isinstance(position, PlainStates):
             return position.behind_space(state)
         return self.state(position.position) if isinstance(position, Spaced) else 0
 
@@ -385,8 +352,15 @@ class SchemaMachine:
 
     def _value_parts(self, must: int, watches: tuple[int, ...], depth: int, plentiful: bool) -> _Parts:
         table = self.table
-        parts = []
+        parts: _Parts = []
         for type_ in self.keywords.types_of(must):
+            if type_ == OBJECT and not watches and not plentiful:
+                shape = self.shapes.of_members(must, self.options.property_order == "any")
+                if shape is not None:
+                    few = shape.keys.n_classes <= any_order.MAX_CLASSES
+                    if shape.required & ~shape.live(shape.all_classes if few else shape.required) == 0:
+                        parts.append(((), {self._object(shape, depth): [ord("{")]}))
+                    continue
             wanted = self.keywords.expand(must, type_)
             if wanted == FALSE or not self.emptiness.typed(wanted, type_):
                 continue
@@ -418,44 +392,37 @@ class SchemaMachine:
         if must == TRUE and type_ in self._any and not watches and not order:
             return self._any[type_]
         if type_ == OBJECT:
-            shape = self._object_shape(must, watches, order, self.options.property_order == "any")
-            residual, watched = shape.at_start()
-            residual = shape.reduced(residual, 0)
-            if self.options.indent is None and is_plain(shape, residual, watched):
-                if shape not in self._plain:
-                    self._plain[shape] = PlainObject(self, shape)
-                return {ord("{"): self._plain[shape].start}
-            start = ObjectState.of(shape, residual, watched, 0, depth)
-            return {ord("{"): self.gap(ObjectStart(start))}
+            shape = self.shapes.object(must, watches, order, self.options.property_order == "any")
+            return {ord("{"): self._object(shape, depth)}
         if type_ == ARRAY:
-            array = self._array_shape(must, watches)
+            array = self.shapes.array(must, watches)
             return {ord("["): self.gap(ArrayStart(ArrayState(array, *array.at_start(), 0, depth)))}
         return self._scalars.value(type_, must, watches)
 
+    def _object(self, shape: ObjectShape, depth: int) -> int:
+        """The state after ``{``."""
+        if not shape.keys.n_names and shape.static == (TRUE,) and is_plain(shape, shape.residual, shape.watches):
+            if OBJECT in self._any:
+                return self._any[OBJECT][ord("{")]
+        residual, watched = shape.at_start()
+        residual = shape.reduced(residual, 0)
+        if self.options.indent is None and is_plain(shape, residual, watched):
+            if shape.keys.n_classes <= (any_order.MAX_CLASSES if shape.any_order else plain_objects.MAX_CLASSES):
+                return self.plain_start(shape, None)
+        return self.gap(ObjectStart(ObjectState.of(shape, residual, watched, 0, depth)))
+
     # ── objects and arrays ───────────────────────────────────────────────────────────────────────────────────────────
 
-    def _object_shape(
-        self, must: int, watches: tuple[int, ...], order: tuple[str, ...], any_order: bool
-    ) -> ObjectShape:
-        key = (OBJECT, must, watches, order, any_order)
-        shape: ObjectShape | None = self._shapes.get(key)
-        if shape is None:
-            shape = ObjectShape(must, watches, order, any_order, self.table, self.emptiness)
-            self._shapes[key] = shape
-        return shape
-
-    def _array_shape(self, must: int, watches: tuple[int, ...]) -> ArrayShape:
-        key = (ARRAY, must, watches)
-        shape: ArrayShape | None = self._shapes.get(key)
-        if shape is None:
-            shape = self._shapes[key] = ArrayShape(must, watches, self.table, self.emptiness)
-        return shape
-
-    def _some_object(self, formula: int) -> bool:
-        return self._object_shape(formula, (), (), True).satisfiable()
-
-    def _some_array(self, formula: int) -> bool:
-        return self._array_shape(formula, ()).satisfiable()
+    def plain_start(self, shape: ObjectShape, seen: int | None) -> int:
+        """The state of a plain object after ``{``, or after a member, in any order, once the names ``seen`` have come."""
+        known = self._plain.get((shape, seen))
+        if known is None:
+            if shape.any_order:
+                states: PlainStates = PlainPlace(self, shape, seen or 0, is_first=seen is None)
+            else:
+                states = PlainObject(self, shape)
+            known = self._plain[shape, seen] = states.start
+        return known
 
     def _is_plentiful(self, wanted: int, type_: str) -> bool:
         """Free strings and numbers, a few of them left out or not."""
@@ -485,7 +452,8 @@ class SchemaMachine:
         """Let numbers be followed by these bytes too."""
         self._scalars.end_numbers_at(more)
         self._parts.clear()
-        self._starts.clear()
+        self.starts.clear()
+        self.starts_of_type = {}
 
     def key_start(self, keys: KeySpace, allowed: int, seen: frozenset[str] = frozenset()) -> int:
         """The state after the opening quote of a key of one of the ``allowed`` classes."""

@@ -51,6 +51,9 @@ class ObjectShape(Shape):
     ['true', 'true', 'false']
     """
 
+    static: tuple[int, ...]
+    required: int
+
     def __init__(
         self,
         must: int,
@@ -61,18 +64,11 @@ class ObjectShape(Shape):
         emptiness: Emptiness,
     ) -> None:
         super().__init__(watches, table, emptiness)
-        self.any_order = any_order
         payloads = map(table.payload, frozenset().union(*map(table.atoms, (must, *watches))))
         key_sets = {p.keys for p in payloads if isinstance(p, All)}
         listed = dict.fromkeys(order)
         names = (*listed, *sorted(set(enumerated_names(key_sets, table)) - listed.keys()))
-        self.keys: KeySpace = key_space(names, key_sets, table)
-        self.declared_mask = (1 << self.keys.n_names) - 1
-        self.counts = 1 << self.keys.n_classes  # in `touched`: members are counted; the value being written is judged
-        self._this = self.counts << 1
-        self._mask: dict[int, int] = {}
-        self._touched: dict[int, int] = {}
-
+        self._begin(key_space(names, key_sets, table), any_order)
         static = [TRUE] * self.keys.n_classes
         residual, required = [], 0
         classes_of = self.keys.mask_of.classes
@@ -88,16 +84,43 @@ class ObjectShape(Shape):
                 required |= self.mask(atom)
             else:
                 residual.append(part)
-        self.static = tuple(static)
-        self.required = required
+        self.static, self.required = tuple(static), required
         exclusive = Exclusive(table, emptiness.domains, self.mask, self.declared_mask, required)
         self.residual = exclusive.rewritten(table.conj(residual))
         self.watches = tuple(map(exclusive.rewritten, watches))
         self.tracks = self._duplicates_matter()
+
+    @classmethod
+    def of_members(
+        cls,
+        keys: KeySpace,
+        static: tuple[int, ...],
+        required: int,
+        any_order: bool,
+        table: Formulas,
+        emptiness: Emptiness,
+    ) -> ObjectShape:
+        """The shape of objects of which is asked what members of each class are (``static``) and which names come (a mask)."""
+        shape = cls.__new__(cls)
+        Shape.__init__(shape, (), table, emptiness)
+        shape._begin(keys, any_order)
+        shape.static, shape.required = static, required
+        return shape
+
+    def _begin(self, keys: KeySpace, any_order: bool) -> None:
+        """All but what is asked."""
+        self.keys, self.any_order = keys, any_order
+        self.declared_mask = (1 << keys.n_names) - 1
+        self.all_classes = (1 << keys.n_classes) - 1
+        self.counts = 1 << keys.n_classes  # in `touched`: members are counted; the value being written is judged
+        self._this = self.counts << 1
+        self.residual, self.tracks = TRUE, False
         self.known_live = 0
         """Classes of which a member can have a value, of those asked for so far."""
         self.judged = 0
         self.states: dict[Hashable, Any] = {}  # see `ObjectState`
+        self._mask: dict[int, int] = {}
+        self._touched: dict[int, int] = {}
         self._normal: dict[tuple[int, Hashable], int] = {}
         self._derived: dict[tuple[int, int, int], int] = {}
         self._asked: dict[tuple[int, Hashable, int], int] = {}
@@ -186,8 +209,10 @@ class ObjectShape(Shape):
         """Those of some classes of which a member can have a value at all."""
         new = classes & ~self.judged
         if new:
-            static, satisfiable = self.static, self.emptiness.satisfiable
-            found = as_mask([c for c in bits(new) if satisfiable(static[c])], self.keys.n_classes)
+            static = self.static
+            of_new = [(c, static[c]) for c in bits(new)]
+            possible = {value for value in {value for _, value in of_new} if self.emptiness.satisfiable(value)}
+            found = as_mask([c for c, value in of_new if value in possible], self.keys.n_classes)
             if self.emptiness.leaning:
                 return classes & (self.known_live | found)
             self.judged |= new

@@ -2,7 +2,8 @@
 
 Where nothing is left to hold of an object but what each member has to be and which names have to come, its state is its place
 in the order of the names. So all states are known beforehand; a kernel writes them, but for those that lead into keys and
-values, which are made when a text gets there. What the positions are is told in positions.py.
+values, which are made when a text gets there. What the positions are is told in positions.py; any_order.py has the objects whose
+members come in any order.
 
 The states of a `PlainObject`, each with white space before it (the *entry*) and without:
 
@@ -15,6 +16,7 @@ The states of a `PlainObject`, each with white space before it (the *entry*) and
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,6 +26,7 @@ from fsmc.compiler.automata.tables import CALL, UNKNOWN
 from fsmc.compiler.schema.formula import TRUE
 from fsmc.compiler.schema.object_state import ObjectState
 from fsmc.compiler.schema.objects import ObjectShape
+from fsmc.compiler.schema.value_rows import set_value
 from fsmc.jit import kernel
 
 if TYPE_CHECKING:
@@ -48,16 +51,38 @@ N_COLUMNS = 6
 
 def is_plain(shape: ObjectShape, residual: int, watches: tuple[int, ...]) -> bool:
     """Whether an object's state is its place alone."""
-    return (
-        residual == TRUE
-        and not watches
-        and not shape.tracks
-        and not shape.any_order
-        and shape.keys.n_classes <= MAX_CLASSES
-    )
+    return residual == TRUE and not watches and not shape.tracks
 
 
-class PlainObject:
+class PlainStates(ABC):
+    """States of such an object that are made together. shape: the object's; start: the first of them."""
+
+    __slots__ = ()
+    shape: ObjectShape
+    start: int
+
+    @abstractmethod
+    def build(self, m: SchemaMachine, state: int) -> None:
+        """Make what was met: at first the whole, then the row of a state that leads into keys or values."""
+
+    @abstractmethod
+    def behind_space(self, state: int) -> int:
+        """The same position without white space before it; 0 if ``state`` is such already."""
+
+    @abstractmethod
+    def reads_keys(self, frame: int) -> bool:
+        """Whether a call with this frame reads a key."""
+
+    @abstractmethod
+    def object_at(self, state: int) -> ObjectState:
+        """The object as it is at one of the states that lead into keys."""
+
+    @abstractmethod
+    def after_value(self, m: SchemaMachine, frame: int) -> int:
+        """The state after the value that was called with this frame."""
+
+
+class PlainObject(PlainStates):
     """The states of one shape in a machine. start: that after ``{``."""
 
     __slots__ = ("_base", "_frame", "_n_places", "shape", "start")
@@ -69,7 +94,7 @@ class PlainObject:
         self.start = m.rsm.reserve(1, self)
 
     def build(self, m: SchemaMachine, state: int) -> None:
-        """Make what was met: at first the whole, then the row of a state that leads into keys or values."""
+        """See `PlainStates`."""
         if state == self.start:
             self._lay_out(m)
             return
@@ -77,25 +102,29 @@ class PlainObject:
         after_members = position - 1 - 2 * self._n_places
         if after_members >= 0:
             c = after_members >> 1
-            m.set_value(self._entry(position), self.shape.static[c], self._value_frame(c), self._space_frame(position))
+            set_value(m, self._entry(position), self.shape.static[c], self._value_frame(c), self._space_frame(position))
         else:
             edges = {ord('"'): self._key_code(m, position >> 1)}
             m.set_spaced(self._entry(position), edges, self._space_frame(position))
 
     def behind_space(self, state: int) -> int:
-        """The same position without white space before it; 0 if ``state`` is such already."""
+        """See `PlainStates`."""
         if state == self.start:
             return self._base + 1
         return state + 1 if (state - self._base) & 1 == 0 else 0
 
     def reads_keys(self, frame: int) -> bool:
-        """Whether a call with this frame reads a key."""
+        """See `PlainStates`."""
         return frame == self._frame
 
     def object_at(self, state: int) -> ObjectState:
-        """The object as it is at one of the states that lead into keys."""
+        """See `PlainStates`."""
         position = 0 if state in (self.start, self._base + 1) else (state - self._base) >> 1
         return ObjectState.of(self.shape, TRUE, (), position >> 1, 0)
+
+    def after_value(self, m: SchemaMachine, frame: int) -> int:
+        """See `PlainStates`."""
+        raise AssertionError("all returns are known from the beginning")
 
     def _entry(self, position: int) -> int:
         return self._base + 2 * position
@@ -115,7 +144,7 @@ class PlainObject:
         shape, keys, rsm = self.shape, self.shape.keys, m.rsm
         n_places, n_classes = self._n_places, keys.n_classes
         n_positions = 1 + 2 * (n_places + n_classes)
-        live = shape.live((1 << n_classes) - 1)
+        live = shape.live(shape.all_classes)
         declared = live & shape.declared_mask
         self._base = rsm.reserve(2 * n_positions, self)
         self._frame = rsm.new_frames(1 + n_positions + n_classes, self)

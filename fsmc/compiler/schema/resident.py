@@ -43,9 +43,8 @@ def resident(max_whitespace: int) -> Resident:
     ):
         blocks.value(type_, must, ())
     blocks.free_keys()
-    for name in range(N_NAMES):
-        rsm.exit(name)
-    rsm.make_room(states=512, edges=4096, actions=256, class_maps=256 * 32)
+    blocks.name_exits(N_NAMES)
+    rsm.make_room(states=512, edges=6144, actions=256, class_maps=256 * 32, returns=100)
     return Resident(rsm, blocks, space)
 
 

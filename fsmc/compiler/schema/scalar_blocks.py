@@ -19,7 +19,7 @@ from fsmc.compiler.schema.counted import CountedString
 from fsmc.compiler.schema.counted_blocks import CountedBlocks
 from fsmc.compiler.schema.formula import TRUE, Formulas
 from fsmc.compiler.schema.json_text import escape_json, json_spelling
-from fsmc.compiler.schema.key_rows import MAX_NODES, KeyRows, NameTrie
+from fsmc.compiler.schema.key_rows import MAX_NODES, KeyRows, NameTrie, places_in_order
 from fsmc.compiler.schema.key_space import UNDECLARED, KeySpace
 from fsmc.compiler.schema.key_trie import KeyNode, KeyTrie, any_key
 from fsmc.compiler.schema.left_out import SharedComponent, by_first_byte, split_left_out
@@ -57,6 +57,8 @@ class ScalarBlocks:
         self._values: dict[tuple[str, int, tuple[int, ...]], dict[int, int]] = {}
         self._common: dict[tuple[str, Hashable], dict[int, int]] = {}
         self._free_keys: int | None = None
+        self._free_ends: npt.NDArray[np.int32] | None = None
+        self._exits_of_names = np.empty(0, np.int32)
         self._shared: dict[tuple[int, tuple[int, ...]], SharedComponent] = {}
         self._tries: dict[KeySpace, KeyTrie] = {}
         self._key_roots: dict[tuple[KeySpace, int], int] = {}
@@ -68,6 +70,7 @@ class ScalarBlocks:
         """The same for a fork of ``rsm``: what has a common name is there already."""
         twin = ScalarBlocks(rsm, table, outcomes)
         twin._common, twin._free_keys = self._common.copy(), self._free_keys
+        twin._exits_of_names, twin._free_ends = self._exits_of_names, self._free_ends
         return twin
 
     def end_numbers_at(self, more: bytes) -> None:
@@ -121,43 +124,50 @@ class ScalarBlocks:
             return self._undeclared_keys(trie, allowed) + trie.undeclared(allowed).dfa.start
         if seen or trie.n_bytes > MAX_NODES:
             return self.rsm.new_state(trie.root(allowed, seen))
-        (known,) = self._key_rows(trie, allowed >> keys.n_names).roots(trie.in_order(allowed)[None])
+        n = keys.n_names
+        which = np.append(trie.in_order(allowed), allowed >> n != 0)[None]
+        (known,) = self._key_rows(trie, allowed >> n).roots(which)
         self._key_roots[keys, allowed] = known
         return known
 
     def keys_in_order(self, keys: KeySpace, live: int, required: int) -> list[int]:
-        """`key` for each place in the order of the names: where those from the first, the second, … on may come, up to the first
-        required one; and for the place behind them all. 0 where no key may come."""
+        """`key` for each place in the order of the names: where those from the first, the
+        second, … on may come, up to the first required one; and for the place behind them all. 0 where no key may come."""
         trie = self._tries.get(keys)
         if trie is None:
             trie = self._tries[keys] = KeyTrie(keys)
-        n, others = keys.n_names, live >> keys.n_names
-        n_due = required.bit_length()  # places before which a name has to come
-        due = [n] * (n + 1)
-        for place in range(n_due - 1, -1, -1):
-            due[place] = place if required >> place & 1 else due[place + 1]
-        places = np.arange(n + 1)[:, None]
-        allowed = trie.in_order(live) & (trie.classes >= places) & (trie.classes <= np.array(due)[:, None])
-        found: list[int] = []
-        if n_due:
-            found += self._key_rows(trie, 0).roots(allowed[:n_due])
-        return found + self._key_rows(trie, others).roots(allowed[n_due:])
+        size, declared = keys.n_names // 8 + 1, (1 << keys.n_names) - 1
+        may_come, have_to = (
+            np.frombuffer((mask & declared).to_bytes(size, "little"), np.uint8) for mask in (live, required)
+        )
+        others = live >> keys.n_names
+        return self._key_rows(trie, others).roots(places_in_order(trie.classes, may_come, have_to, others != 0))
 
     def _key_rows(self, trie: KeyTrie, others: int) -> KeyRows:
         key = (trie, others)
         known = self._rows.get(key)
         if known is None:
-            names, exit_ = trie.names, self.rsm.exit
-            exits = np.array([exit_(c) for c in trie.classes.tolist()], np.int32)
+            exits = self.name_exits(len(trie.classes))[trie.classes]
             if others:
-                dfa = trie.undeclared(others).dfa
-                of_outcome = np.array([*(exit_(UNDECLARED + i) for i in range(len(dfa.vectors))), 0], np.int32)
-                offset = self._undeclared_keys(trie, others)
-                known = KeyRows(self.rsm, names, exits, dfa, offset, of_outcome[dfa.outcome])
+                dfa, offset = trie.undeclared(others).dfa, self._undeclared_keys(trie, others)
+                known = KeyRows(self.rsm, trie.names, exits, dfa, offset, self._undeclared_exits(dfa))
             else:
-                known = KeyRows(self.rsm, names, exits, None, 0, np.zeros(1, np.int32))
+                known = KeyRows(self.rsm, trie.names, exits, None, 0, np.zeros(1, np.int32))
             self._rows[key] = known
         return known
+
+    def name_exits(self, n: int) -> npt.NDArray[np.int32]:
+        """The codes of the ends of so many declared names, or more."""
+        if n > len(self._exits_of_names):
+            self._exits_of_names = np.array([self.rsm.exit(c) for c in range(n)], np.int32)
+        return self._exits_of_names
+
+    def _undeclared_exits(self, dfa: OutcomeDFA) -> npt.NDArray[np.int32]:
+        """For each state of a machine of undeclared keys the code of the end there, 0 if none ends."""
+        if dfa is any_key().dfa and self._free_ends is not None:
+            return self._free_ends
+        codes = np.array([*(self.rsm.exit(UNDECLARED + i) for i in range(len(dfa.vectors))), 0], np.int32)
+        return codes[dfa.outcome]
 
     def build_key(self, state: int, node: KeyNode) -> None:
         """Make the row of a state in a key."""
@@ -207,6 +217,7 @@ class ScalarBlocks:
         if self._free_keys is None:
             dfa = any_key().dfa
             self._free_keys = self._quoted(dfa, [self.rsm.exit(UNDECLARED)], "key") - dfa.start
+            self._free_ends = self._undeclared_exits(dfa)
         return self._free_keys
 
     def white_space(self, at_most: int) -> int:
@@ -250,7 +261,7 @@ class ScalarBlocks:
             return None
         exits = np.full(len(texts), self.rsm.exit(self.outcomes.number(())), np.int32)
         rows = KeyRows(self.rsm, NameTrie.of(texts), exits, None, 0, np.zeros(1, np.int32))
-        return rows.roots(np.ones((1, len(texts)), np.bool_))[0]
+        return rows.roots(np.ones((1, len(texts) + 1), np.bool_))[0]
 
     def _string_without(self, must: int, watches: tuple[int, ...]) -> int | None:
         """As `_string`, where strings are left out of those of a component that others share."""

@@ -20,14 +20,14 @@ def short_steps(machine: SchemaMachine) -> Callable[[int], list[Step]]:
 
     def steps(state: int) -> list[Step]:
         found = []
-        for code, group in walker.groups(state):
+        for code, first in walker.firsts(state):
             if code > 0:
-                found.append(Step(group[:1], code))
+                found.append(Step(first, code))
                 continue
             kind, _, frame = walker.rsm.action(code)
             o = walker.object_of(frame, state) if kind == CALL else None
             if o is None:
-                found.append(Step(group[:1] if kind in (CALL, EXIT) else b"", 0, code))
+                found.append(Step(first if kind in (CALL, EXIT) else b"", 0, code))
                 continue
             keys = useful_keys(walker, o)
             for c in keys:
@@ -35,7 +35,7 @@ def short_steps(machine: SchemaMachine) -> Callable[[int], list[Step]]:
                     text = walker.name(o, frame, c).text
                     found.append(Step(text, walker.rsm.after_outcome(frame, c)))
             if keys and keys[-1] >= o.shape.keys.n_names:
-                found.append(Step(group[:1], 0, code))
+                found.append(Step(first, 0, code))
         return found
 
     return steps

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from fsmc.compiler.automata.tables import CALL, RECORDED
 from fsmc.compiler.schema.machine import SchemaMachine
 from fsmc.compiler.schema.object_state import ObjectState
-from fsmc.compiler.schema.plain_objects import PlainObject
+from fsmc.compiler.schema.plain_objects import PlainStates
 from fsmc.compiler.schema.positions import AfterKey
 
 _LETTERS, _DIGITS = b"abcdefghijklmnopqrstuvwxyz", b"0123456789"
@@ -45,6 +45,7 @@ class Walker:
     def __init__(self, machine: SchemaMachine) -> None:
         self.machine, self.rsm = machine, machine.rsm
         self._groups: dict[int, list[tuple[int, bytes]]] = {}
+        self._class_firsts: dict[int, list[tuple[int, int]]] = {}
 
     def start(self) -> Walk:
         """Before any text."""
@@ -59,17 +60,37 @@ class Walker:
             for byte in NATURAL:
                 if row[byte]:
                     bytes_of.setdefault(row[byte], bytearray()).append(byte)
-            for code in [code for code in bytes_of if code < 0]:
-                kind, target, _ = self.rsm.action(code)
-                if kind == CALL and self.machine.is_whitespace(target):
-                    del bytes_of[code]
+            for code in [code for code in bytes_of if code < 0 and self.skips(code)]:
+                del bytes_of[code]
             known = self._groups[state] = [(code, bytes(group)) for code, group in bytes_of.items()]
         return known
+
+    def firsts(self, state: int) -> list[tuple[int, bytes]]:
+        """(code, the most natural byte with that code) of each thing that can be done in a state: see `groups`."""
+        base, codes = self.rsm.classes_of(state)
+        listed = self._class_firsts.get(base)
+        if listed is None:
+            byte_of: dict[int, int] = {}
+            classes = self.rsm.class_map_at(base)
+            for byte in NATURAL:
+                byte_of.setdefault(classes[byte], byte)
+            listed = self._class_firsts[base] = list(byte_of.items())
+        found: dict[int, int] = {}
+        for number, byte in listed:
+            found.setdefault(codes[number], byte)
+        return [
+            (code, bytes((byte,))) for code, byte in found.items() if code > 0 or (code < 0 and not self.skips(code))
+        ]
+
+    def skips(self, code: int) -> bool:
+        """Whether an action is only the way to white space."""
+        kind, target, _ = self.rsm.action(code)
+        return kind == CALL and self.machine.is_whitespace(target)
 
     def object_of(self, frame: int, state: int) -> ObjectState | None:
         """The object whose keys a call with this frame from ``state`` reads, if it does."""
         key = self.rsm.frame_key(frame)
-        if isinstance(key, PlainObject):
+        if isinstance(key, PlainStates):
             return key.object_at(state) if key.reads_keys(frame) else None
         back, _ = key
         return back.o if isinstance(back, AfterKey) else None

@@ -284,11 +284,11 @@ class TagMachine(SchemaMachine):
             if len(seen) > MAX_PLACES:
                 raise LimitExceeded("max_places", MAX_PLACES, len(seen), "too many schemas begin at the same place")
             yield states
-            calls = self._calls_from(states)
-            if len(calls) > 1 or len(states) > 1:
-                after = frozenset(state for targets in calls.values() for state in targets)
-                reads = (frozenset(t for s in states if (t := int(self._rows[s, b]))) for b in range(256) if b != CALL)
-                todo += [reached for reached in (after, *reads) if len(reached) > 1]
+            found = [frozenset(state for targets in self._calls_from(states).values() for state in targets)]
+            found += [behind for _, behind in self._grammars_from(states)]
+            if len(states) > 1:
+                found += [frozenset(t for s in states if (t := int(self._rows[s, b]))) for b in range(256) if b != CALL]
+            todo += [reached for reached in found if len(reached) > 1]
 
     def _first_bytes(self, formula: int) -> set[int]:
         """The bytes with which a value may begin, about: those of its types."""

@@ -1,0 +1,174 @@
+"""Objects whose members do not depend on each other, in any order: all that may come at one place at once.
+
+The state of such an object is the set of declared names that have come, of which there are too many to lay out beforehand. So
+the states around one member are laid out, by a kernel, when the member before it has been read. For objects in the order of
+their names see plain_objects.py.
+
+The states of a `PlainPlace` from ``base`` on, each with white space before it (the *entry*) and without:
+
+    0           after ``{``, or after a member
+    1           before a key, after a comma
+    2 + 2 j     after a key of the j-th class that may come
+    3 + 2 j     before the value of its member
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fsmc.compiler.automata.dfa import Array
+from fsmc.compiler.automata.tables import CALL, UNKNOWN
+from fsmc.compiler.schema.bits import bits
+from fsmc.compiler.schema.formula import TRUE
+from fsmc.compiler.schema.object_state import ObjectState
+from fsmc.compiler.schema.objects import ObjectShape
+from fsmc.compiler.schema.plain_objects import (
+    CLOSE,
+    COLON,
+    COMMA,
+    N_COLUMNS,
+    QUOTE,
+    SPACE,
+    STRUCTURE,
+    PlainStates,
+)
+from fsmc.compiler.schema.value_rows import set_value
+from fsmc.jit import kernel
+
+if TYPE_CHECKING:
+    from fsmc.compiler.schema.machine import SchemaMachine
+
+MAX_CLASSES = 64
+"""Objects with more classes of keys are made state by state: at each place most of these states would never be met."""
+
+
+class PlainPlace(PlainStates):
+    """One place of an object: before the first member (is_first), or behind members with the names ``seen`` (a mask). start: the
+    state there."""
+
+    __slots__ = ("_base", "_classes", "_frame", "_is_first", "_seen", "shape", "start")
+
+    def __init__(self, m: SchemaMachine, shape: ObjectShape, seen: int, *, is_first: bool) -> None:
+        self.shape, self._seen, self._is_first = shape, seen, is_first
+        self._base = self._frame = -1
+        self._classes: list[int] = []
+        self.start = m.rsm.reserve(1, self)
+
+    def build(self, m: SchemaMachine, state: int) -> None:
+        """See `PlainStates`."""
+        if state == self.start:
+            self._lay_out(m)
+            return
+        position = (state - self._base) >> 1
+        if position == 1:
+            m.set_spaced(self._base + 2, {ord('"'): self._key_code(m)}, self._frame + 2)
+            return
+        j = (position - 3) >> 1
+        set_value(
+            m,
+            self._base + 2 * position,
+            self.shape.static[self._classes[j]],
+            self._frame + 1 + 2 * (1 + len(self._classes)) + j,
+            self._frame + 1 + position,
+        )
+
+    def behind_space(self, state: int) -> int:
+        """See `PlainStates`."""
+        if state == self.start:
+            return self._base + 1
+        return state + 1 if (state - self._base) & 1 == 0 else 0
+
+    def reads_keys(self, frame: int) -> bool:
+        """See `PlainStates`."""
+        return frame == self._frame
+
+    def object_at(self, state: int) -> ObjectState:
+        """See `PlainStates`."""
+        return ObjectState.of(self.shape, TRUE, (), self._seen, 0)
+
+    def after_value(self, m: SchemaMachine, frame: int) -> int:
+        """See `PlainStates`."""
+        c = self._classes[frame - self._frame - 1 - 2 * (1 + len(self._classes))]
+        return m.plain_start(self.shape, self.shape.after(self._seen, c))
+
+    def _key_code(self, m: SchemaMachine) -> int:
+        """The code of a key's opening quote, 0 if no member may come."""
+        allowed = self.shape.allowed(TRUE, self._seen)
+        return m.rsm.call(m.key_start(self.shape.keys, allowed), self._frame) if allowed else 0
+
+    def _lay_out(self, m: SchemaMachine) -> None:
+        """Make all states but those that lead into values, and into keys behind a space that has to be there: these are made when
+        a text gets there."""
+        shape, keys, rsm = self.shape, self.shape.keys, m.rsm
+        allowed = shape.allowed(TRUE, self._seen)
+        self._classes = classes = list(bits(allowed))
+        n_positions = 2 * (1 + len(classes))
+        self._base = rsm.reserve(2 * n_positions, self)
+        self._frame = rsm.new_frames(1 + n_positions + len(classes), self)
+        key = self._key_code(m)
+        close = 0 if shape.missing(self._seen) else m.exit(())
+        class_map = rsm.class_map(STRUCTURE)
+        outcomes = np.array([keys.outcome(c) for c in classes], np.int64)
+        n_rows = 2 + len(classes)
+        arrays, edge, action = rsm.take_room(
+            edges=n_rows * 2 * N_COLUMNS, actions=n_rows, returns=n_positions + len(classes)
+        )
+        _lay_out_place(
+            arrays.edges, arrays.states, arrays.actions, arrays.returns, edge, action, self.start, self._base,
+            self._frame, m.space, outcomes, key, close, class_map, self._is_first, m.options.whitespace == "json",
+        )  # fmt: skip
+
+
+@kernel
+def _put(returns: Array, frame: int, outcome: int, target: int) -> None:
+    """See `tables.put_return`."""
+    key = np.int64(frame) << 32 | np.int64(outcome)
+    slot = np.int64((np.uint64(key) * np.uint64(0x1E3779B97F4A7C15)) >> np.uint64(33)) & (len(returns) - 1)
+    while returns[slot, 0] != UNKNOWN:
+        slot = (slot + 1) & (len(returns) - 1)
+    returns[slot, 1] = target
+    returns[slot, 0] = key
+
+
+@kernel
+def _lay_out_place(
+    edges: Array, states: Array, actions: Array, returns: Array, edge: int, action: int, start: int, base: int,
+    frame: int, space: int, outcomes: Array, key: int, close: int, class_map: int, is_first: bool, one_space: bool,
+) -> None:  # fmt: skip
+    """Rows and returns of a `PlainPlace` (see there for ``base`` and ``frame``).
+
+    space: the state of white space, 0 if there is none. outcomes: int64, those of the keys that may come. key: the code of the
+    opening quote of a key, 0 if none may come; close: that of the closing bracket, 0 if it may not come. one_space: one has to stand
+    before a key that comes after a comma.
+    """
+    n_positions = 2 * (1 + len(outcomes))
+    for position in range(n_positions):
+        entry, inner = np.int64(start if position == 0 else base + 2 * position), np.int64(base + 2 * position + 1)
+        if (position >= 3 and position & 1) or (position == 1 and (one_space or is_first)):
+            continue  # before a value; or before a key that a builder makes, or that does not come
+        for column in range(2 * N_COLUMNS):
+            edges[edge + column] = 0
+        if position >= 2:
+            edges[edge + COLON] = entry + 2
+        elif position == 1 or is_first:
+            edges[edge + QUOTE] = key
+        elif key != 0:
+            edges[edge + COMMA] = base + 2
+        if position == 0:
+            edges[edge + CLOSE] = close
+        if space > 0:
+            for column in range(1, SPACE):
+                edges[edge + N_COLUMNS + column] = edges[edge + column]
+            edges[edge + N_COLUMNS + SPACE] = -1 - action
+            actions[action, 0], actions[action, 1], actions[action, 2] = CALL, space, frame + 1 + position
+            action += 1
+        states[inner, 1], states[inner, 2], states[entry, 1], states[entry, 2] = class_map, -1, class_map, -1
+        states[inner, 0] = edge
+        states[entry, 0] = edge + N_COLUMNS if space > 0 else edge
+        edge += 2 * N_COLUMNS
+    for position in range(n_positions):
+        _put(returns, frame + 1 + position, 0, base + 2 * position + 1)
+    for j in range(len(outcomes)):
+        _put(returns, frame, outcomes[j], base + 2 * (2 + 2 * j))
