@@ -230,11 +230,21 @@ def test_allowed_tokens_are_searched_and_clicked(open_page, pages) -> None:
     assert shown.input_value("#text") == "202"
 
 
-def test_light_dark_and_phone(open_page, pages, axe) -> None:
+@pytest.mark.parametrize(
+    ("name", "text"), [("tree", '{"name": "a'), ("two arrays", '{"tags": ["red", "r'), ("pattern", "2024-x")]
+)
+def test_light_dark_and_phone(open_page, pages, tokenizer, axe, name, text) -> None:
     """axe finds nothing wrong, whatever the colours and the width."""
+    arrays = {"tags": UNEQUAL["items of a few"], "ids": UNEQUAL["numbers"]}
+    if name not in pages[1]:
+        compiler = fsmc.GrammarCompiler(tokenizer.vocabulary, cache_dir=None, whitespace="json")
+        both = compiler.compile_json_schema({"properties": arrays, "type": "object", "required": ["tags", "ids"]})
+        html = page(both.machine, title=name, vocabulary=both.vocab)
+    else:
+        html = pages[1][name]
     for scheme, width in (("light", 1280), ("dark", 1280), ("light", 390)):
-        shown = open_page(pages[1]["tree"], color_scheme=scheme, viewport={"width": width, "height": 800})
-        shown.fill("#text", '{"name": "a')
+        shown = open_page(html, color_scheme=scheme, viewport={"width": width, "height": 800})
+        shown.fill("#text", text)
         shown.click("#summary summary")
         shown.wait_for_selector("#mask button")
         shown.evaluate(axe + "; 0")

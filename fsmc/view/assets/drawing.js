@@ -120,7 +120,7 @@ class Drawing {
       g.append(svg("title", {}, says), svg("rect", { x, y, width: at.width, height: at.height, rx: 9 }));
       if (node.open) g.append(svg("text", { x: x + 10, y: y + 13, class: "name left" }, "▾ " + short(node.label, (at.width - 36) / CHARACTER)));
       else {
-        g.append(svg("text", { x: at.x, y: at.y - 6, class: "name" }, "▸ " + short(node.label)));
+        g.append(svg("text", { x: at.x, y: at.y - 6, class: "name" }, "▸ " + short(node.label) + " ")); // else a reader runs it into the count
         g.append(svg("text", { x: at.x, y: at.y + 10, class: "count" }, countStates(node.states)));
       }
       layer.append(g);
