@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,13 +15,15 @@ from fsmc.runtime.toy_model import toy_model
 
 
 class StandIn:
-    """What the adapter uses of ``llama_cpp.Llama``: evaluation from ``n_tokens`` on, with a row of scores for each token."""
+    """What the adapter uses of ``llama_cpp.Llama``: evaluation from ``n_tokens`` on, and the logits behind the last token."""
 
     def __init__(self) -> None:
         self.model, self.tokenizer, _ = toy_model(n_layers=2, hidden_size=32)
         self.n_tokens, self.n_evaluated = 0, 0
         self._ids: list[int] = []
-        self.scores = np.zeros((self.n_ctx(), self.n_vocab()), np.float32)
+        self.logits = np.zeros(self.n_vocab(), np.float32)
+        pointer = ctypes.POINTER(ctypes.c_float)
+        self._ctx = SimpleNamespace(get_logits_ith=lambda i: self.logits.ctypes.data_as(pointer) if i == -1 else None)
 
     def n_ctx(self) -> int:
         return 256
@@ -47,7 +51,7 @@ class StandIn:
         self._ids[self.n_tokens :] = tokens
         with torch.inference_mode():
             logits = self.model(torch.tensor([self._ids])).logits[0]
-        self.scores[self.n_tokens : len(self._ids)] = logits[self.n_tokens :].numpy()
+        self.logits[:] = logits[-1].numpy()
         self.n_tokens = len(self._ids)
         self.n_evaluated += 1
 
@@ -63,7 +67,7 @@ class StandIn:
         self.reset()
         self.eval(ids)
         while len(ids) < length + max_tokens:
-            scores = self.scores[self.n_tokens - 1]
+            scores = self.logits
             for processor in logits_processor:
                 scores = processor(np.array(ids), scores)
             token = int(scores.argmax())

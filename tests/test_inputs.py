@@ -117,6 +117,7 @@ def test_the_compilers_own_layout_stays() -> None:
         ({"json": {}, "json_schema": "{}"}, "only one"),
         ({"response_format": {"type": "text"}, "structured_outputs": {"regex": "a"}}, "only one of response_format"),
         ({"structured_outputs": {"jsn": {}}}, "structured_outputs.jsn: is not known here"),
+        ({"structured_outputs": {1: 2}}, "structured_outputs.1: is not known here"),
         ({"structured_outputs": {"json_object": 1}}, "json_object: must be true"),
         ({"structured_outputs": {"choice": []}}, "choice: the list is empty"),
         ({"structured_outputs": {"grammar": " "}}, "structured_outputs.grammar: is empty"),

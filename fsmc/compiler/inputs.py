@@ -165,7 +165,7 @@ def _is_tag_format(value: dict[str, Any]) -> bool:
 
 
 def _structured_outputs(value: dict[str, Any], place: str) -> Constraint:
-    unknown = [name for name in value if name not in (*_VLLM, *_VLLM_OPTIONS) and not name.startswith("_")]
+    unknown = [name for name in value if name not in (*_VLLM, *_VLLM_OPTIONS) and not str(name).startswith("_")]
     if unknown:
         raise ConstraintError(
             f"is not known here (known: {', '.join((*_VLLM, *_VLLM_OPTIONS))})", f"{place}.{unknown[0]}"

@@ -166,7 +166,7 @@ def _device(array: Any, name: str) -> str:
         return "cpu"
     if _torch_of(array) is None:
         raise TypeError(f"{name} must be a numpy array or a torch tensor, not {type(array).__name__}")
-    return str(array.device.type)
+    return "cpu" if array.is_cpu else str(array.device.type)
 
 
 @lru_cache(maxsize=1)
@@ -186,7 +186,11 @@ def _as_integers(logits: Any) -> tuple[Array, np.signedinteger[Any]]:
         if logits.dtype not in _torch_float_views(torch):
             raise TypeError(f"logits must be float16, bfloat16, float32 or float64, not {logits.dtype}")
         integer, minus_infinity = _torch_float_views(torch)[logits.dtype]
-        bits = logits.detach().view(integer).numpy()
+        # Between two passes of a model nothing of this is in the caches, and each call into torch takes 10 to 30 µs.
+        plain = logits.detach() if logits.requires_grad else logits
+        bits = (
+            plain.view(integer).numpy() if logits.dtype is torch.bfloat16 else plain.numpy().view(minus_infinity.dtype)
+        )
     else:
         if logits.dtype not in _NUMPY_FLOATS:
             raise TypeError(f"logits must be float16, float32 or float64 in native byte order, not {logits.dtype}")
@@ -235,10 +239,12 @@ def _checked_rows(indices: Any, n_logit_rows: int, n_mask_rows: int) -> npt.NDAr
                 f"{n_logit_rows} rows of logits and {n_mask_rows} of the mask: give indices to mask some rows only"
             )
         return np.arange(n_logit_rows, dtype=np.int64)
+    limit = min(n_logit_rows, n_mask_rows)
+    if type(indices) is list and set(map(type, indices)) == {int} and min(indices) >= 0 and max(indices) < limit:
+        return np.array(indices, np.int64)
     rows = np.asarray(indices.cpu() if _torch_of(indices) is not None else indices)
     if rows.ndim != 1 or (rows.size and rows.dtype.kind not in "iu"):
         raise TypeError(f"indices must be a list of row numbers, not {rows.dtype} of shape {rows.shape}")
-    limit = min(n_logit_rows, n_mask_rows)
     if rows.size and (rows.min() < 0 or rows.max() >= limit):
         bad = rows[(rows < 0) | (rows >= limit)][0]
         raise IndexError(f"index {bad} is out of range: {n_logit_rows} rows of logits, {n_mask_rows} of the mask")

@@ -364,7 +364,9 @@ class _Constrain:
     def __call__(self, logits: torch.Tensor) -> None:
         if self._masked:
             began = time.thread_time()
-            apply_token_bitmask_inplace(logits, self._mask[self._at], self._masked)
+            first, last = self._at[0], self._at[-1] + 1
+            rows = slice(first, last) if last - first == len(self._at) else self._at  # they ascend; a slice is no copy
+            apply_token_bitmask_inplace(logits, self._mask[rows], self._masked)
             self.seconds += time.thread_time() - began
 
 

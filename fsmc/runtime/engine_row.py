@@ -131,7 +131,7 @@ class Row:
             room = self.max_new_tokens - self.n_output - i + 1  # the end token needs no room of its own
             matcher.fill_next_token_bitmask(mask, first + i, room if self.request.never_cut_off else None)
             row = mask[first + i]
-            if not row.any():
+            if row.tobytes() == bytes(row.nbytes):  # a fifth of the time that numpy's any takes between two passes
                 raise FsmcError(
                     f"after {self.stream.text[-40:]!r} the constraint goes on, but no token of the vocabulary does: "
                     "its tokens cannot spell every text (are single bytes or characters missing?)"

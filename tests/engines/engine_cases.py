@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fsmc.runtime.bitmask import allocate_token_bitmask
-from fsmc.runtime.toy_model import toy_model
 
 SCHEMA = {
     "type": "object",
@@ -66,6 +65,8 @@ CASES = [
 
 def toy_tokenizer() -> Any:
     """Transformers' tokenizer of 400 byte-level tokens with one end token."""
+    from fsmc.runtime.toy_model import toy_model  # which needs torch, and llama.cpp does not
+
     return toy_model(n_layers=1, hidden_size=16).tokenizer
 
 

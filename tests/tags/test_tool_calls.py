@@ -308,6 +308,11 @@ def test_mistral_tokenizers(name: str) -> None:
         (("qwen", [], "required"), "tool_choice: is 'required', but there are no tools"),
         (("qwen", TOOLS, {"type": "function", "function": {"name": "f"}}), "tool_choice: 'f' is none of the tools"),
         (("qwen", TOOLS, {"type": "function"}), "tool_choice: names no function"),
+        (
+            ("qwen", TOOLS, {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": 5}}),
+            r"tool_choice.allowed_tools.tools: must be a list, not a int",
+        ),
+        ((["qwen"], TOOLS, "auto"), r"family: \['qwen'\] is none of"),
     ],
 )
 def test_errors(arguments, message: str) -> None:

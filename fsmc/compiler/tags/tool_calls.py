@@ -45,8 +45,8 @@ def tool_call_tag(
 ) -> Format:
     """The structural tag of what an assistant may write that has these tools.
 
-    family: one of `FAMILIES`. tools: OpenAI's list, ``{"type": "function", "function": {"name", "parameters", "strict"}}``; of a
-    tool with ``"strict": false`` the arguments are any object. tool_choice: "auto" (text, in which calls may stand), "required" (calls
+    family: one of `FAMILIES`. tools: OpenAI's list, ``{"type": "function", "function": {"name", "parameters", "strict"}}``, also without
+    the inner dict; of a tool with ``"strict": false`` the arguments are any object. tool_choice: "auto" (text, in which calls may stand), "required" (calls
     only, one at least), "none" (text without a call), ``{"type": "function", "function": {"name": ...}}`` (one call of this tool), or
     ``{"type": "allowed_tools", "allowed_tools": {"mode", "tools"}}``. reasoning: a ``<think>`` block before all else is "written" by the
     model, was "opened" by the prompt, is "optional", or there is "none"; of gpt_oss: whether it may write its analysis.
@@ -58,8 +58,10 @@ def tool_call_tag(
     >>> tag["format"]["begin"], tag["format"]["end"]
     ('<tool_call>\\n{"name": "now", "arguments": ', '}\\n</tool_call>')
     """
-    if family not in FAMILIES:
+    if not isinstance(family, str) or family not in FAMILIES:
         raise ConstraintError(f"{family!r} is none of {', '.join(FAMILIES)}", "family")
+    if not isinstance(parallel_tool_calls, bool):
+        raise ConstraintError(f"must be true or false, not {parallel_tool_calls!r}", "parallel_tool_calls")
     if reasoning not in ("none", "written", "opened", "optional"):
         raise ConstraintError(f"{reasoning!r} is none of none, written, opened, optional", "reasoning")
     known = read_tools(tools)
@@ -83,7 +85,7 @@ def read_tools(tools: Any) -> list[Tool]:
     found: dict[str, Any] = {}
     for i, tool in enumerate(tools):
         tool = tool.model_dump() if hasattr(tool, "model_dump") else tool
-        function = tool.get("function") if isinstance(tool, dict) else None
+        function = tool.get("function", tool if "name" in tool else None) if isinstance(tool, dict) else None
         if not isinstance(function, dict) or tool.get("type", "function") != "function":
             raise ConstraintError('must be {"type": "function", "function": {...}}', f"tools[{i}]")
         name, place = function.get("name"), f"tools[{i}].function"
@@ -113,6 +115,8 @@ def read_choice(choice: Any, tools: list[Tool]) -> tuple[str, list[Tool]]:
     ):
         allowed = choice["allowed_tools"]
         listed = allowed.get("tools", [])
+        if not isinstance(listed, (list, tuple)):
+            raise ConstraintError(f"must be a list, not a {type(listed).__name__}", "tool_choice.allowed_tools.tools")
         names = [_named(entry, tools, f"tool_choice.allowed_tools.tools[{i}]") for i, entry in enumerate(listed)]
         if allowed.get("mode") not in ("auto", "required"):
             raise ConstraintError("must be 'auto' or 'required'", "tool_choice.allowed_tools.mode")

@@ -1,6 +1,6 @@
 """fsmc inside llama-cpp-python: a vocabulary, a logits processor, and a loop that jumps over forced text.
 
-Written against the documented interface of llama-cpp-python 0.3.36: ``Llama.eval(tokens)``, ``n_tokens``, ``scores`` or the context's logits,
+Written against llama-cpp-python 0.3.36: ``Llama.eval(tokens)``, ``n_tokens``, the context's logits (``scores`` are filled with ``logits_all`` only),
 ``tokenize``, ``detokenize``, ``n_vocab()``, ``token_eos()``. It imports nothing of it.
 """
 
@@ -94,7 +94,7 @@ def generate(
         if jumps.only_the_end_may_follow() or len(ids) >= room:
             break
         evaluated = _evaluate(llama, [*tokens, *ids], evaluated)
-        logits = np.array(llama.scores[llama.n_tokens - 1], dtype=np.float32)
+        logits = np.ctypeslib.as_array(llama._ctx.get_logits_ith(-1), shape=(llama.n_vocab(),)).copy()
         matcher.fill_next_token_bitmask(mask)
         if not mask.any():
             raise FsmcError(
