@@ -51,13 +51,15 @@ def test_right_answers(name: str) -> None:
         chain(40_000, 'r{0} "x" r{0}', '"y" | r0'),
         "root ::= " + " | ".join(f"w{i}" for i in range(20_000)) + "\n"
         + "\n".join(f'w{i} ::= "w{i};" | "(" w{i} ")" root' for i in range(20_000)),
+        chain(3_000, 'r{0} "a" | "b"', 'root "c" | "d"'),
+        'root ::= ("a" root "b"){0,1000000000} | "x"',
     ],
-    ids=["repeats", "subsets", "chain", "rules"],
+    ids=["repeats", "subsets", "chain", "rules", "left chain", "far repeats"],
 )  # fmt: skip
 def test_limits_in_bounded_time(text: str) -> None:
     began = time.process_time()
     try:
-        machine = GrammarRecipe(text).build(max_states=50_000, max_seconds=3)
+        machine = GrammarRecipe(text).build(max_states=50_000, max_bytes=1 << 28, max_seconds=3)
         machine.matches(b"aaaaaaaaaaaaaaaaaaaaaaaaaaaaa")
     except LimitExceeded as error:
         assert error.reached >= error.limit

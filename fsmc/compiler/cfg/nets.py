@@ -16,6 +16,8 @@ from fsmc.jit import working_seconds
 SYMBOL = 256
 """Letters from here on are symbols: letter − SYMBOL is the number of a rule or terminal."""
 
+_SET_BYTES = 64
+"""Of each member of a set, about."""
 _MAX_MINIMIZED = 3_000_000
 """Rows that minimizing looks at before it is given up: it is not needed, only good."""
 
@@ -66,6 +68,7 @@ class Draft:
     edges: list[list[tuple[int, int]]] = field(default_factory=list)
     skips: list[list[int]] = field(default_factory=list)
     final: set[int] = field(default_factory=set)
+    n_held: int = 0
 
     def place(self) -> int:
         """A new place."""
@@ -117,6 +120,7 @@ class Draft:
                 if number is None:
                     number = numbers[closed] = len(pending)
                     pending.append(closed)
+                    self.hold(closed)
                 row[letter] = number
             rows.append(row)
             final.append(not self.final.isdisjoint(places))
@@ -138,7 +142,17 @@ class Draft:
         closed = frozenset(found)
         if len(places) == 1:
             known[places[0]] = closed
+            self.hold(closed)
         return closed
+
+    def hold(self, places: frozenset[int]) -> None:
+        """Count the memory of a set that is kept."""
+        self.n_held += len(places)
+        if self.n_held * _SET_BYTES > self.limits.max_bytes:
+            reached = self.n_held * _SET_BYTES
+            raise LimitExceeded(
+                "max_bytes", self.limits.max_bytes, reached, "sets of places in the rules of the grammar"
+            )
 
 
 def trim(net: Net) -> Net:

@@ -276,6 +276,7 @@ class _Builder:
                 draft.skips[self._draw(draft, branch, begin)].append(end)
             return end
         assert isinstance(node, Times)
+        self.limits.check(max(node.minimum, node.maximum or 0))  # before so many copies are made
         for _ in range(node.minimum):
             start = self._draw(draft, node.body, start)
         if node.maximum is None:
