@@ -12,13 +12,15 @@ import json
 import logging
 import os
 import threading
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from fsmc.compiler.errors import FsmcError, IndexFileError
-from fsmc.compiler.grammar import CompiledGrammar
+from fsmc.compiler.grammar import FILE_KIND, CompiledGrammar
 from fsmc.compiler.pipeline import GrammarCompiler
+from fsmc.compiler.tokens.store import load_arrays
 from fsmc.compiler.tokens.vocabulary import Vocabulary
 
 log = logging.getLogger("fsmc")
@@ -45,9 +47,11 @@ class ManifestLine:
         return json.dumps(asdict(self), ensure_ascii=False) + "\n"
 
 
-def read_manifest(folder: str | os.PathLike[str]) -> list[ManifestLine]:
+def read_manifest(
+    folder: str | os.PathLike[str], on_damage: Callable[[IndexFileError], None] | None = None
+) -> list[ManifestLine]:
     """The lines of a folder's manifest; none where there is no manifest. A last line that is not whole (its writer was killed) is
-    left out; any other damage raises IndexFileError."""
+    left out; any other damage raises IndexFileError, or is told to ``on_damage`` and passed over."""
     path = Path(folder) / MANIFEST
     try:
         data = path.read_bytes()
@@ -59,9 +63,15 @@ def read_manifest(folder: str | os.PathLike[str]) -> list[ManifestLine]:
     found = []
     for number, line in enumerate(lines, 1):
         try:
-            found.append(ManifestLine(**json.loads(line)))
+            read = ManifestLine(**json.loads(line))
+            if not isinstance(read.key, str) or Path(read.file).name != read.file:
+                raise ValueError("a file stands in the folder itself")
+            found.append(read)
         except (ValueError, TypeError, RecursionError):
-            raise IndexFileError(f"{path}: line {number} is damaged: remove it, and compile again") from None
+            damage = IndexFileError(f"{path}: line {number} is damaged: remove it, and compile again")
+            if on_damage is None:
+                raise damage from None
+            on_damage(damage)
     return found
 
 
@@ -124,6 +134,25 @@ class IndexFolder:
             log.warning("%s: compiling it again", error)
             return None
 
+    def warn_of_another_vocabulary(self, vocab: Vocabulary) -> None:
+        """Say so, once, where the files are of no use here: keys hold the vocabulary, and nothing would be found without a word."""
+        for name in self._names().values():
+            try:
+                metadata = load_arrays(self.folder / name, kind=FILE_KIND)[1]
+            except IndexFileError:
+                continue
+            if metadata.get("vocabulary") != vocab.fingerprint:
+                log.warning(
+                    "%s was made for another vocabulary (%s tokens; here are %d, ended by %s): nothing in it will be found. "
+                    "Compile it with this tokenizer, --vocab-size %d and --eos",
+                    self.folder,
+                    metadata.get("vocab_size"),
+                    vocab.size,
+                    list(vocab.eos_token_ids),
+                    vocab.size,
+                )
+            return
+
     def _names(self) -> dict[str, str]:
         with self._lock:
             try:
@@ -131,7 +160,8 @@ class IndexFolder:
             except OSError:
                 return self._files
             if self._seen != (state.st_mtime_ns, state.st_size):
-                self._files = {line.key: line.file for line in read_manifest(self.folder) if line.file}
+                lines = read_manifest(self.folder, lambda error: log.warning("%s", error))
+                self._files = {line.key: line.file for line in lines if line.file}
                 self._seen = (state.st_mtime_ns, state.st_size)
             return self._files
 
@@ -152,6 +182,8 @@ class FolderCompiler(GrammarCompiler):
         super().__init__(vocab, **options)
         self.index_folder = IndexFolder(index_folder) if index_folder is not None else None
         self.n_loaded = 0
+        if self.index_folder is not None:
+            self.index_folder.warn_of_another_vocabulary(vocab)
 
     def compile_regex(self, pattern: str, **options: Any) -> CompiledGrammar:
         """See `GrammarCompiler.compile_regex`."""

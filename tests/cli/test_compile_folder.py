@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import fsmc
-from fsmc.runtime.index_folder import MANIFEST, FolderCompiler, read_manifest
+from fsmc.runtime.index_folder import MANIFEST, FolderCompiler, ManifestLine, read_manifest
 from fsmc.runtime.index_jobs import ManifestWriter
 
 N_SCHEMAS = 48
@@ -164,6 +164,33 @@ def test_what_cannot_be_done_is_said(sources: Path, tokenizer: Path, tmp_path: P
     writer.close()
     (output / MANIFEST).write_text("{}\n")
     assert "line 1 is damaged" in run(sources, output, tokenizer, code=3)["error"]
+
+
+def test_an_engine_goes_on_with_a_damaged_folder(tmp_path: Path, caplog: Any) -> None:
+    """Lines that are no lines, files outside the folder or cut off, another vocabulary: said in the log, and compiled."""
+    vocab = fsmc.Vocabulary.from_tokens([b"a", b"b", b""], eos_token_ids=[2])
+    compiler = FolderCompiler(vocab, cache_dir=None)
+    lines = []
+    for name, pattern in {"whole": "a+", "cut": "ab", "outside": "b+"}.items():
+        grammar = compiler.compile_regex(pattern)
+        grammar.build_index()
+        grammar.save(tmp_path / f"{name}.fsmc")
+        file = f"../{tmp_path.name}/{name}.fsmc" if name == "outside" else f"{name}.fsmc"
+        lines.append(ManifestLine(name, "", "regex", compiler.key("regex", pattern), file).text())
+    (tmp_path / "cut.fsmc").write_bytes((tmp_path / "cut.fsmc").read_bytes()[:500])
+    (tmp_path / MANIFEST).write_bytes(b"\xff\n" + "".join(lines).encode() + b'{"source": 5}\n[' + lines[0].encode())
+    engine = FolderCompiler(vocab, cache_dir=None, index_folder=tmp_path)
+    for pattern in ("a+", "ab", "b+", "a+"):
+        assert engine.compile_regex(pattern).machine.matches({"a+": b"aa", "ab": b"ab", "b+": b"b"}[pattern])
+    assert engine.n_loaded == 2
+    assert "line 1 is damaged" in caplog.text and "line 4 is damaged" in caplog.text and "cut.fsmc" in caplog.text
+    assert "another vocabulary" not in caplog.text
+    wider = fsmc.Vocabulary.from_tokens([b"a", b"b", b"", b""], eos_token_ids=[2])
+    other = FolderCompiler(wider, cache_dir=None, index_folder=tmp_path)
+    assert other.compile_regex("a+").machine.matches(b"a") and other.n_loaded == 0
+    assert "made for another vocabulary (3 tokens; here are 4" in caplog.text
+    with pytest.raises(fsmc.IndexFileError, match="line 1 is damaged"):
+        read_manifest(tmp_path)
 
 
 def test_bytes_cross_processes(tokenizer: Path) -> None:

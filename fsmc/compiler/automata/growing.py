@@ -11,6 +11,9 @@ from fsmc.compiler.automata.dfa import Array
 from fsmc.compiler.automata.tables import UNKNOWN, return_table
 from fsmc.jit import kernel
 
+_LARGE = 1 << 15
+"""Arrays of fewer entries grow to double their size, others by half."""
+
 
 class Arrays(NamedTuple):
     """The arrays of `Tables`, with room at their ends.
@@ -48,7 +51,7 @@ class Arrays(NamedTuple):
     def with_room(self, name: str, n: int) -> Arrays:
         """The arrays, the named one replaced by a larger one that has room for so many entries, and for more."""
         old = getattr(self, name)
-        capacity = max(n, len(old) * 3 // 2)
+        capacity = max(n, len(old) * 2 if len(old) < _LARGE else len(old) * 3 // 2)
         larger = _unbuilt(capacity) if name == "states" else np.zeros((capacity, *old.shape[1:]), old.dtype)
         larger[: len(old)] = old
         if name != "states":

@@ -63,7 +63,9 @@ class PlainPlace(PlainStates):
             return
         position = (state - self._base) >> 1
         if position == 1:
-            m.set_spaced(self._base + 2, {ord('"'): self._key_code(m)}, self._frame + 2)
+            m.set_spaced(
+                self._base + 2, {ord('"'): self._key_code(m, self.shape.allowed(TRUE, self._seen))}, self._frame + 2
+            )
             return
         j = (position - 3) >> 1
         set_value(
@@ -93,9 +95,8 @@ class PlainPlace(PlainStates):
         c = self._classes[frame - self._frame - 1 - 2 * (1 + len(self._classes))]
         return m.plain_start(self.shape, self.shape.after(self._seen, c))
 
-    def _key_code(self, m: SchemaMachine) -> int:
-        """The code of a key's opening quote, 0 if no member may come."""
-        allowed = self.shape.allowed(TRUE, self._seen)
+    def _key_code(self, m: SchemaMachine, allowed: int) -> int:
+        """The code of the opening quote of a key of the ``allowed`` classes, 0 if there are none."""
         return m.rsm.call(m.key_start(self.shape.keys, allowed), self._frame) if allowed else 0
 
     def _lay_out(self, m: SchemaMachine) -> None:
@@ -107,7 +108,7 @@ class PlainPlace(PlainStates):
         n_positions = 2 * (1 + len(classes))
         self._base = rsm.reserve(2 * n_positions, self)
         self._frame = rsm.new_frames(1 + n_positions + len(classes), self)
-        key = self._key_code(m)
+        key = self._key_code(m, allowed)
         close = 0 if shape.missing(self._seen) else m.exit(())
         class_map = rsm.class_map(STRUCTURE)
         outcomes = np.array([keys.outcome(c) for c in classes], np.int64)

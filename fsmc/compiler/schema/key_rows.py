@@ -99,14 +99,15 @@ class KeyRows:
             self._allowed[number : number + n] = allowed
         self._n_roots = number + n
         self._entries = _with_room(self._entries, self._n_entries + n * n_nodes)
-        codes, like = np.empty((n * n_nodes, len(self._columns)), np.int32), np.empty(n * n_nodes, np.int32)
-        roots = np.empty(n, np.int32)
+        n_columns, roots = len(self._columns), np.empty(n, np.int32)
+        scratch = _take_scratch(n * n_nodes * (n_columns + 1))
+        codes, like = scratch[: n * n_nodes * n_columns].reshape(-1, n_columns), scratch[n * n_nodes * n_columns :]
         n_new = _add_nodes(
             self.trie.nodes, self._allowed, number, self._delta, self._base, self.offset, self.exits, self.others,
             self._columns, self._byte_class, self._newest, self._entries, self._n_entries, first, codes, like, roots,
         )  # fmt: skip
         self._n_entries += n_new
-        if 2 * self._n_entries < len(self._entries):  # there are far fewer than there might have been
+        if n > 1 and 2 * self._n_entries < len(self._entries):  # there are far fewer than there might have been
             self._entries = self._entries[: self._n_entries].copy()
         if n_new:
             try:
@@ -115,8 +116,29 @@ class KeyRows:
             except LimitExceeded:  # the entries speak of states that are not there: forget them all
                 self._n_entries = 0
                 raise
+        if len(scratch) <= _MAX_SCRATCH:
+            _scratch.append(scratch)
         found: list[int] = roots.tolist()
         return found
+
+
+_scratch: list[npt.NDArray[np.int32]] = []
+"""Arrays for rows that are being made, to be used again: new ones cost more than what is put into them."""
+
+_MAX_SCRATCH = 1 << 20
+
+
+def _take_scratch(n: int) -> npt.NDArray[np.int32]:
+    """An array with room for so many numbers, to be put back; such a large one is not kept."""
+    try:
+        known = _scratch.pop()
+    except IndexError:
+        known = np.empty(1 << 12, np.int32)
+    if n <= len(known):
+        return known
+    if len(known) < _MAX_SCRATCH < n:
+        _scratch.append(known)
+    return np.empty(max(n, min(2 * len(known), _MAX_SCRATCH)), np.int32)
 
 
 def _with_room(array: npt.NDArray[Any], n: int) -> npt.NDArray[Any]:
@@ -197,6 +219,17 @@ def places_in_order(classes: Array, live: Array, required: Array, others: bool) 
             allowed[place, i] = place <= c <= due and live[c >> 3] >> (c & 7) & 1
         allowed[place, n] = others and due == n
     return allowed
+
+
+@kernel
+def at_one_place(classes: Array, allowed: Array, others: bool) -> Any:
+    """The same for one place at which the classes ``allowed`` may come, a bit set as well: bool[1, names + 1]."""
+    n = len(classes)
+    found = np.zeros((1, n + 1), np.bool_)
+    for i in range(n):
+        found[0, i] = allowed[classes[i] >> 3] >> (classes[i] & 7) & 1
+    found[0, n] = others
+    return found
 
 
 @kernel

@@ -19,7 +19,7 @@ from fsmc.compiler.schema.counted import CountedString
 from fsmc.compiler.schema.counted_blocks import CountedBlocks
 from fsmc.compiler.schema.formula import TRUE, Formulas
 from fsmc.compiler.schema.json_text import escape_json, json_spelling
-from fsmc.compiler.schema.key_rows import MAX_NODES, KeyRows, NameTrie, places_in_order
+from fsmc.compiler.schema.key_rows import MAX_NODES, KeyRows, NameTrie, at_one_place, places_in_order
 from fsmc.compiler.schema.key_space import UNDECLARED, KeySpace
 from fsmc.compiler.schema.key_trie import KeyNode, KeyTrie, any_key
 from fsmc.compiler.schema.left_out import SharedComponent, by_first_byte, split_left_out
@@ -124,9 +124,8 @@ class ScalarBlocks:
             return self._undeclared_keys(trie, allowed) + trie.undeclared(allowed).dfa.start
         if seen or trie.n_bytes > MAX_NODES:
             return self.rsm.new_state(trie.root(allowed, seen))
-        n = keys.n_names
-        which = np.append(trie.in_order(allowed), allowed >> n != 0)[None]
-        (known,) = self._key_rows(trie, allowed >> n).roots(which)
+        others = allowed >> keys.n_names
+        (known,) = self._key_rows(trie, others).roots(at_one_place(trie.classes, _bit_set(allowed, keys), others != 0))
         self._key_roots[keys, allowed] = known
         return known
 
@@ -136,12 +135,9 @@ class ScalarBlocks:
         trie = self._tries.get(keys)
         if trie is None:
             trie = self._tries[keys] = KeyTrie(keys)
-        size, declared = keys.n_names // 8 + 1, (1 << keys.n_names) - 1
-        may_come, have_to = (
-            np.frombuffer((mask & declared).to_bytes(size, "little"), np.uint8) for mask in (live, required)
-        )
         others = live >> keys.n_names
-        return self._key_rows(trie, others).roots(places_in_order(trie.classes, may_come, have_to, others != 0))
+        allowed = places_in_order(trie.classes, _bit_set(live, keys), _bit_set(required, keys), others != 0)
+        return self._key_rows(trie, others).roots(allowed)
 
     def _key_rows(self, trie: KeyTrie, others: int) -> KeyRows:
         key = (trie, others)
@@ -326,6 +322,12 @@ class ScalarBlocks:
         for i, byte in enumerate(text[1:], 1):
             delta[i, byte_class[byte]] = i + 1 if i + 1 < len(text) else self.rsm.exit(0)
         return {text[0]: self.rsm.add_block(byte_class, delta, np.full(len(delta), -1, np.int32), text) + 1}
+
+
+def _bit_set(classes: int, keys: KeySpace) -> npt.NDArray[np.uint8]:
+    """The declared names in a mask of classes, as kernels read it."""
+    declared = classes & ((1 << keys.n_names) - 1)
+    return np.frombuffer(declared.to_bytes(keys.n_names // 8 + 1, "little"), np.uint8)
 
 
 @lru_cache(maxsize=16)
