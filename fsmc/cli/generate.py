@@ -35,7 +35,7 @@ def generate_command(
         Path | None,
         typer.Option(
             "--requests",
-            help="A file of JSON lines, each with a prompt and perhaps a schema, regex, choice, grammar or constraint; '-': "
+            help="A file of JSON lines, each with a prompt and perhaps a schema, regex, choice, grammar, constraint or response_format; '-': "
             "standard input. Answers come as JSON lines.",
         ),
     ] = None,

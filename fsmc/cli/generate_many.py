@@ -24,6 +24,8 @@ CONSTRAINTS = {
     "grammar": "grammar",
     "structural_tag": "structural_tag",
     "constraint": "constraint",
+    "response_format": "constraint",
+    "structured_outputs": "constraint",
 }
 """Members of a line → the kinds of the grammar manager; a line has at most one of them."""
 

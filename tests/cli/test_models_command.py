@@ -121,8 +121,10 @@ def test_many_requests(fsmc_command, toy_folder, tmp_path) -> None:
     }
     assert all(why in answers[line]["error"] for line, why in whys.items())
     assert answers[5]["id"] == 5 and answers[5]["finish_reason"] == "error"
-    path.write_text(json.dumps(lines[0]))
+    asked = {"type": "json_schema", "json_schema": {"name": "answer", "schema": {"enum": ["yes", "no"]}}}
+    path.write_text(json.dumps({"prompt": "x", "response_format": asked}))
     outcome = fsmc_command("generate", "--requests", path, "--model", toy_folder, "--batch-size", "1")
     assert outcome.code == 0 and json.loads(outcome.out)["line"] == 1
+    assert json.loads(json.loads(outcome.out)["text"]) in ("yes", "no")
     outcome = fsmc_command("generate", "abc", "--requests", path, "--model", toy_folder)
     assert outcome.code == 2 and "--requests" in outcome.err
