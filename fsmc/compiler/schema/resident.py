@@ -44,7 +44,7 @@ def resident(max_whitespace: int) -> Resident:
         blocks.value(type_, must, ())
     blocks.free_keys()
     blocks.name_exits(N_NAMES)
-    rsm.make_room(states=512, edges=6144, actions=256, class_maps=256 * 32, returns=100)
+    rsm.make_room(states=384, edges=6144, actions=256, class_maps=256 * 32, returns=100)
     return Resident(rsm, blocks, space)
 
 
