@@ -444,9 +444,11 @@ def test_an_engine_thread_that_dies_leaves_nobody_waiting(toy: Any, grammars: An
     engine = engine_of(toy).start()
     ticket = engine.submit(Request(PROMPT, max_new_tokens=4000, on_text=lambda *_: time.sleep(0.001)))
     assert engine.submit(Request(PROMPT, grammars[FORM])).result(60).error is None
-    assert engine._thread is not None
-    kill(engine._thread)
+    thread = engine._thread
+    assert thread is not None
+    kill(thread)
     assert "the engine ended" in str(ticket.result(60).error)
+    thread.join()  # or what it prints as it ends belongs to the next test
     with pytest.raises(RuntimeError, match="closed"):
         engine.submit(Request(PROMPT))
 
