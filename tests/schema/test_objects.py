@@ -11,7 +11,7 @@ from dense_schemas import OBJECTS, mixed, object_schema
 from schema_strategies import accepts_in_some_order, sample, shuffled, validator
 
 from fsmc.compiler.automata.lazy_rsm import LazyRSM
-from fsmc.compiler.automata.recursion import Like
+from fsmc.compiler.automata.recursion import Configuration, Like
 from fsmc.compiler.errors import EmptyLanguageError
 from fsmc.compiler.schema.document import SchemaDocument
 from fsmc.compiler.schema.machine import SchemaMachine
@@ -131,3 +131,21 @@ def test_keys_of_objects_that_declare_none_share_their_states() -> None:
     built = SchemaMachine(SchemaDocument({"additionalProperties": {"type": "object"}}), TextOptions(whitespace="json"))
     assert built.rsm.matches(b'{"a": {"b": 1}, "c": {}}')
     assert not any(isinstance(built.rsm.state_key(q), Like) for q in range(1, built.rsm.n_states))
+
+
+@pytest.mark.parametrize("order", ["schema", "any"])
+def test_undeclared_keys_of_which_there_are_few_do_not_use_up_the_last_way(order: Any) -> None:
+    schema = {
+        "type": "object",
+        "properties": {"a": {}, "d": {}},
+        "patternProperties": {"^[f-g]$": {}},
+        "additionalProperties": False,
+        "minProperties": 3,
+    }
+    machine = SchemaMachine(SchemaDocument(schema), TextOptions(whitespace="compact", property_order=order)).rsm
+    alive = {
+        text: bool(machine.run(text, Configuration(machine.start))) for text in (b'{"f"', b'{"d":1,"f"', b'{"a":1,"f"')
+    }
+    in_order = order == "schema"
+    assert alive == {b'{"f"': not in_order, b'{"d":1,"f"': True, b'{"a":1,"f"': True}
+    assert machine.matches(b'{"a":1,"f":2,"g":3}') and not machine.matches(b'{"a":1,"f":2}')
