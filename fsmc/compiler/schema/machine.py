@@ -18,7 +18,7 @@ from fsmc.compiler.automata.recursion import Configuration
 from fsmc.compiler.errors import EmptyLanguageError, LimitExceeded, UnsupportedSchemaError
 from fsmc.compiler.schema import any_order, plain_objects
 from fsmc.compiler.schema.any_order import PlainPlace
-from fsmc.compiler.schema.atoms import ARRAY, NUMBER, OBJECT, STRING, Integer, MinProps, NumEnum, StrEnum
+from fsmc.compiler.schema.atoms import ARRAY, NUMBER, OBJECT, STRING, Integer, NumEnum, StrEnum
 from fsmc.compiler.schema.bits import bits
 from fsmc.compiler.schema.clock import Clock
 from fsmc.compiler.schema.contradiction import contradiction
@@ -470,35 +470,11 @@ class SchemaMachine:
             allowed &= o.shape.declared_mask  # of few keys the pending one may have been the last
         if o.seen:
             for c in bits(allowed & keys.others_mask):
-                if not self._room_in(o, c):
+                if o.left_in(c) == 0:
                     allowed &= ~(1 << c)
-        if o.shape.tracks and allowed & keys.others_mask and not self._enough_keys(o):
+        if o.shape.tracks and allowed & keys.others_mask and not o.enough_keys():
             allowed &= o.shape.declared_mask
         return allowed
-
-    def _enough_keys(self, o: ObjectState) -> bool:
-        """Whether as many members may follow as have to, if the next one is an undeclared one: of few keys each comes once."""
-        table, shape, keys = self.table, o.shape, o.shape.keys
-        needed = 0
-        for part in table.conjuncts(o.residual):
-            literal = table.literal(part)
-            payload = table.payload(literal[0]) if literal and literal[1] else None
-            if isinstance(payload, MinProps):
-                needed = max(needed, payload.count)
-        room = shape.live(shape.available(o.place) & shape.declared_mask).bit_count() if shape.any_order else 0
-        for c in bits(shape.live(keys.others_mask)) if needed > 1 else ():
-            size = keys.sizes[c - keys.n_names]
-            if size is None:
-                return True
-            room += size - sum(keys.class_of(key) == c for key in o.seen)
-        return room >= needed or needed <= 1
-
-    @staticmethod
-    def _room_in(o: ObjectState, c: int) -> bool:
-        """Whether a class of keys has one that was not written yet, as far as written ones are tracked."""
-        n = o.shape.keys.n_names
-        size = None if c < n else o.shape.keys.sizes[c - n]
-        return size is None or not o.seen or sum(o.shape.keys.class_of(key) == c for key in o.seen) < size
 
     def object_possible(self, o: ObjectState) -> bool:
         """Whether an object can go on or end here: never false but where a finite class of keys is used up."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from fsmc.compiler.schema.atoms import MinProps
+from fsmc.compiler.schema.bits import bits
 from fsmc.compiler.schema.formula import TRUE
 from fsmc.compiler.schema.objects import ObjectShape
 from fsmc.compiler.schema.outcomes import Truth
@@ -58,6 +60,31 @@ class ObjectState:
     def outcome(self) -> Truth:
         """The truth of what is watched if the object ends here."""
         return tuple(map(self.shape.closed, self.watches))
+
+    def left_in(self, c: int) -> int | None:
+        """How many keys of an undeclared class were not written yet, as far as written ones are tracked; None: infinitely many."""
+        keys = self.shape.keys
+        size = keys.sizes[c - keys.n_names]
+        return None if size is None else max(0, size - sum(keys.class_of(key) == c for key in self.seen))
+
+    def enough_keys(self) -> bool:
+        """Whether as many members may follow as have to, if the next one is an undeclared one: of few keys each comes once."""
+        shape, table = self.shape, self.shape.table
+        needed = 0
+        for part in table.conjuncts(self.residual):
+            literal = table.literal(part)
+            payload = table.payload(literal[0]) if literal and literal[1] else None
+            if isinstance(payload, MinProps):
+                needed = max(needed, payload.count)
+        if needed <= 1:
+            return True
+        room = shape.live(shape.available(self.place) & shape.declared_mask).bit_count() if shape.any_order else 0
+        for c in bits(shape.live(shape.keys.others_mask)):
+            left = self.left_in(c)
+            if left is None:
+                return True
+            room += left
+        return room >= needed
 
     def with_key(self, seen: frozenset[str], pending: bool) -> ObjectState:
         """The state once an undeclared key is pending, or known."""
