@@ -18,24 +18,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fsmc.compiler.automata.dfa import Array
-from fsmc.compiler.automata.tables import CALL, UNKNOWN
 from fsmc.compiler.schema.bits import bits
 from fsmc.compiler.schema.formula import TRUE
 from fsmc.compiler.schema.object_state import ObjectState
 from fsmc.compiler.schema.objects import ObjectShape
 from fsmc.compiler.schema.plain_objects import (
-    CLOSE,
-    COLON,
-    COMMA,
     N_COLUMNS,
-    QUOTE,
-    SPACE,
     STRUCTURE,
     PlainStates,
+    lay_out_place,
 )
 from fsmc.compiler.schema.value_rows import set_value
-from fsmc.jit import kernel
 
 if TYPE_CHECKING:
     from fsmc.compiler.schema.machine import SchemaMachine
@@ -116,60 +109,7 @@ class PlainPlace(PlainStates):
         arrays, edge, action = rsm.take_room(
             edges=n_rows * 2 * N_COLUMNS, actions=n_rows, returns=n_positions + len(classes)
         )
-        _lay_out_place(
+        lay_out_place(
             arrays.edges, arrays.states, arrays.actions, arrays.returns, edge, action, self.start, self._base,
             self._frame, m.space, outcomes, key, close, class_map, self._is_first, m.options.whitespace == "json",
         )  # fmt: skip
-
-
-@kernel
-def _put(returns: Array, frame: int, outcome: int, target: int) -> None:
-    """See `tables.put_return`."""
-    key = np.int64(frame) << 32 | np.int64(outcome)
-    slot = np.int64((np.uint64(key) * np.uint64(0x1E3779B97F4A7C15)) >> np.uint64(33)) & (len(returns) - 1)
-    while returns[slot, 0] != UNKNOWN:
-        slot = (slot + 1) & (len(returns) - 1)
-    returns[slot, 1] = target
-    returns[slot, 0] = key
-
-
-@kernel
-def _lay_out_place(
-    edges: Array, states: Array, actions: Array, returns: Array, edge: int, action: int, start: int, base: int,
-    frame: int, space: int, outcomes: Array, key: int, close: int, class_map: int, is_first: bool, one_space: bool,
-) -> None:  # fmt: skip
-    """Rows and returns of a `PlainPlace` (see there for ``base`` and ``frame``).
-
-    space: the state of white space, 0 if there is none. outcomes: int64, those of the keys that may come. key: the code of the
-    opening quote of a key, 0 if none may come; close: that of the closing bracket, 0 if it may not come. one_space: one has to stand
-    before a key that comes after a comma.
-    """
-    n_positions = 2 * (1 + len(outcomes))
-    for position in range(n_positions):
-        entry, inner = np.int64(start if position == 0 else base + 2 * position), np.int64(base + 2 * position + 1)
-        if (position >= 3 and position & 1) or (position == 1 and (one_space or is_first)):
-            continue  # before a value; or before a key that a builder makes, or that does not come
-        for column in range(2 * N_COLUMNS):
-            edges[edge + column] = 0
-        if position >= 2:
-            edges[edge + COLON] = entry + 2
-        elif position == 1 or is_first:
-            edges[edge + QUOTE] = key
-        elif key != 0:
-            edges[edge + COMMA] = base + 2
-        if position == 0:
-            edges[edge + CLOSE] = close
-        if space > 0:
-            for column in range(1, SPACE):
-                edges[edge + N_COLUMNS + column] = edges[edge + column]
-            edges[edge + N_COLUMNS + SPACE] = -1 - action
-            actions[action, 0], actions[action, 1], actions[action, 2] = CALL, space, frame + 1 + position
-            action += 1
-        states[inner, 1], states[inner, 2], states[entry, 1], states[entry, 2] = class_map, -1, class_map, -1
-        states[inner, 0] = edge
-        states[entry, 0] = edge + N_COLUMNS if space > 0 else edge
-        edge += 2 * N_COLUMNS
-    for position in range(n_positions):
-        _put(returns, frame + 1 + position, 0, base + 2 * position + 1)
-    for j in range(len(outcomes)):
-        _put(returns, frame, outcomes[j], base + 2 * (2 + 2 * j))

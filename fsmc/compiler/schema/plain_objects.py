@@ -231,3 +231,45 @@ def _lay_out(
         _put(returns, frame, c if c < n_names else first_other + c - n_names, after_key)
         place = min(c + 1, n_places)
         _put(returns, frame + 1 + n_positions + c, 0, base + 2 * (1 + 2 * (place - 1)))
+
+
+@kernel
+def lay_out_place(
+    edges: Array, states: Array, actions: Array, returns: Array, edge: int, action: int, start: int, base: int,
+    frame: int, space: int, outcomes: Array, key: int, close: int, class_map: int, is_first: bool, one_space: bool,
+) -> None:  # fmt: skip
+    """Rows and returns of an `any_order.PlainPlace` (see there for ``base`` and ``frame``).
+
+    space: the state of white space, 0 if there is none. outcomes: int64, those of the keys that may come. key: the code of the
+    opening quote of a key, 0 if none may come; close: that of the closing bracket, 0 if it may not come. one_space: one has to stand
+    before a key that comes after a comma.
+    """
+    n_positions = 2 * (1 + len(outcomes))
+    for position in range(n_positions):
+        entry, inner = np.int64(start if position == 0 else base + 2 * position), np.int64(base + 2 * position + 1)
+        if (position >= 3 and position & 1) or (position == 1 and (one_space or is_first)):
+            continue  # before a value; or before a key that a builder makes, or that does not come
+        for column in range(2 * N_COLUMNS):
+            edges[edge + column] = 0
+        if position >= 2:
+            edges[edge + COLON] = entry + 2
+        elif position == 1 or is_first:
+            edges[edge + QUOTE] = key
+        elif key != 0:
+            edges[edge + COMMA] = base + 2
+        if position == 0:
+            edges[edge + CLOSE] = close
+        if space > 0:
+            for column in range(1, SPACE):
+                edges[edge + N_COLUMNS + column] = edges[edge + column]
+            edges[edge + N_COLUMNS + SPACE] = -1 - action
+            actions[action, 0], actions[action, 1], actions[action, 2] = CALL, space, frame + 1 + position
+            action += 1
+        states[inner, 1], states[inner, 2], states[entry, 1], states[entry, 2] = class_map, -1, class_map, -1
+        states[inner, 0] = edge
+        states[entry, 0] = edge + N_COLUMNS if space > 0 else edge
+        edge += 2 * N_COLUMNS
+    for position in range(n_positions):
+        _put(returns, frame + 1 + position, 0, base + 2 * position + 1)
+    for j in range(len(outcomes)):
+        _put(returns, frame, outcomes[j], base + 2 * (2 + 2 * j))
