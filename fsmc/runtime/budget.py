@@ -15,7 +15,7 @@ import contextlib
 import threading
 import weakref
 from collections import deque
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,7 @@ import numpy.typing as npt
 from fsmc.compiler.automata.lazy_rsm import LazyRSM
 from fsmc.compiler.automata.recursion import RecursiveMachine
 from fsmc.compiler.automata.shortest import NO_ENDING, ShortestTexts, Steps
-from fsmc.compiler.automata.some_texts import SomeTexts
+from fsmc.compiler.automata.some_texts import Recorded, SomeTexts
 from fsmc.compiler.errors import LimitExceeded
 from fsmc.compiler.tokens.spelling import fewest_tokens
 from fsmc.compiler.tokens.stacks import ReturnStacks
@@ -34,6 +34,8 @@ from fsmc.compiler.tokens.walk import NOTHING, Recording, advance
 
 if TYPE_CHECKING:
     from fsmc.compiler.grammar import CompiledGrammar
+    from fsmc.compiler.schema.machine import SchemaMachine
+    from fsmc.compiler.schema.sampling import InstanceSampler
     from fsmc.runtime.matcher import GrammarMatcher
 
 NEVER = 1 << 60
@@ -46,12 +48,10 @@ MAX_WALKS = 2_000
 MAX_HARD_TOKENS, MAX_HARD_IN_GROUP = 24, 6
 """Of those tokens after which no plan is known without trying each of them, so many are tried, and of those that lead to the same
 state."""
-MARGIN_FACTOR, MARGIN = 4, 256
-"""Where several items or members that must differ are still to come, what the shortest ending is depends on all texts read: one is
-written out after one token of each kind. So many times the tokens of the longest of them, and so many more, count as plenty for all
-tokens of these kinds: the one bound here that is not proven."""
-MAX_WRITTEN_ENDS = 64
-"""Kinds of tokens for which an ending is written out in this way; where there are more, tokens never count as plenty."""
+MAX_HARD_PLANS = 2_000
+"""Tokens of the plans behind those tried, after which no more are tried in one mask."""
+MAX_HARD_STEPS = 1_000
+"""States looked at to write texts out to their end, after which no more tokens are tried in one mask: some 0.2 ms each."""
 MAX_HARD_ENDS = 2
 """Places for which a plan is too hard to find, after which no more are looked for in one mask: each takes half a second."""
 _MAX_PLANS = 1 << 19
@@ -64,6 +64,18 @@ _TEXT_BYTES = [byte for byte in range(256) if byte not in (0xC0, 0xC1) and byte 
 
 Plan: TypeAlias = "tuple[int, ...] | None"
 """Tokens that complete the text, without the end token; None where none are known."""
+
+
+class _Rest(NamedTuple):
+    """What is left of a plan behind its first ``begin`` tokens: all places on it share it."""
+
+    plan: tuple[int, ...]
+    begin: int
+
+    @property
+    def n_left(self) -> int:
+        return len(self.plan) - self.begin
+
 
 _Place: TypeAlias = "tuple[int, int, Recording]"
 """Where a matcher stands: state, stack node, and what open recorded calls have read."""
@@ -86,18 +98,19 @@ class TokenBudget:
         self.machine, self.stacks, self.trie, self.excluded = machine, stacks, trie, excluded
         self._data, self._offsets = vocab.token_bytes, vocab.token_offsets
         self.shortest = ShortestTexts(machine, stacks.top, _steps_of(machine))
-        self.some = SomeTexts(machine, stacks.top, self.shortest.steps)
+        self.some = SomeTexts(machine, stacks.top, self.shortest.steps, _recorded_of(machine))
         spelled = trie.first[_TEXT_BYTES]
         is_token = (spelled >= 0) & (trie.token_start[spelled + 1] > trie.token_start[spelled])
         self._has_bytes = bool(is_token.all()) and not len(excluded)
         self._usable = ~np.isin(trie.token_ids, excluded)
         self._is_small = machine.is_regular and machine.n_states <= MAX_EXACT_STATES
-        self._plans: dict[tuple[int, int, bool], Plan] = {}
-        self._written_out: dict[_Place, Plan] = {}
+        self._plans: dict[tuple[int, int, bool], _Rest | None] = {}
+        self._written_out: dict[_Place, _Rest] = {}
         self._edges: dict[tuple[int, int], list[tuple[int, int, int]]] = {}
         self._enough: dict[tuple[int, int], int] = {}
-        self._margins: dict[tuple[int, int], int] = {}
         self._lock = threading.RLock()
+        schema = _schema_of(machine)
+        self._sampler = None if schema is None else _sampler_of(schema)
 
     # ── plenty ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -118,42 +131,12 @@ class TokenBudget:
 
     def _some_cost(self, state: int, stack: int, used: bool) -> int:
         """How many bytes some ending has."""
-        found = None if used else self.some.cost(state, stack)
+        found = self.some.cost(state, stack)
         return self.shortest.ending(state, stack, used).cost if found is None else found
 
     def is_plenty(self, here: _Place, n: int) -> bool:
         """Whether every allowed token leaves enough of ``n``, the end token among them."""
-        state, stack, _ = here
-        enough = self.enough(state, stack)
-        if enough < NEVER or not self._records or not self._has_bytes:
-            return n > enough
-        margin = self._margins.get((state, stack))
-        if margin is None:
-            margin = self._margins[state, stack] = self._margin(here)
-        return n > margin
-
-    def _margin(self, here: _Place) -> int:
-        """What counts as plenty where what is read decides: by the endings after each kind of token, some of them written out."""
-        ends, group = token_ends(self.machine, self.stacks, self.trie, here[0], here[1])
-        most = n_written = 0
-        with contextlib.suppress(LimitExceeded):
-            for i, (q, top, used) in enumerate(ends.tolist()):
-                cost = self._some_cost(q, top, bool(used))
-                if cost < NEVER:
-                    most = max(most, cost)
-                    continue
-                ranks = np.flatnonzero((group == i) & self._usable)[:MAX_HARD_IN_GROUP]
-                afters = [self._after(here, token) for token in self.trie.token_ids[ranks].tolist()]
-                after = next((place for place in afters if place is not None), None)
-                if after is None:
-                    continue  # what was read before leaves none of these tokens
-                n_written += 1
-                plan = self.plan(after) if n_written <= MAX_WRITTEN_ENDS else None
-                if plan is None:
-                    return NEVER
-                most = max(most, len(plan))
-            return MARGIN_FACTOR * most + MARGIN
-        return NEVER
+        return n > self.enough(here[0], here[1])
 
     # ── plans ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -161,7 +144,8 @@ class TokenBudget:
         """A plan from where a matcher stands. It is kept for all places on it: they need no more than what is left of it."""
         state, stack, _ = here
         with self._lock:
-            known = [self._written_out.get(here)]
+            kept = self._written_out.get(here)
+            known: list[Plan] = [] if kept is None else [kept.plan[kept.begin :]]
             with contextlib.suppress(LimitExceeded):
                 known.append(self.plan_any(state, stack, False))
                 if self._records:
@@ -181,14 +165,14 @@ class TokenBudget:
             if len(self._written_out) >= _MAX_PLANS:
                 self._written_out.clear()
             for i, place in enumerate(places):
-                other = self._written_out.get(place)
-                if other is None or len(other) > len(plan) - i:
-                    self._written_out[place] = plan[i:]
+                rest, other = _Rest(plan, i), self._written_out.get(place)
+                if other is None or other.n_left > rest.n_left:
+                    self._written_out[place] = rest
                 q, top, _ = place
                 if not self._records:
                     other = self._plans.get((q, top, False))
-                    if other is None or len(other) > len(plan) - i:
-                        self._plans[q, top, False] = plan[i:]
+                    if other is None or other.n_left > rest.n_left:
+                        self._plans[q, top, False] = rest
             return plan
 
     def plan_any(self, state: int, stack: int, used: bool) -> Plan:
@@ -196,7 +180,8 @@ class TokenBudget:
         key = (state, stack, used)
         with self._lock:
             if key in self._plans:
-                return self._plans[key]
+                kept = self._plans[key]
+                return None if kept is None else kept.plan[kept.begin :]
             found: Plan = None
             if not self._is_small:
                 ending = self.shortest.ending(state, stack, used)
@@ -206,7 +191,7 @@ class TokenBudget:
                 found = self._by_tokens((state, stack, NOTHING))
             if len(self._plans) >= _MAX_PLANS:
                 self._plans.clear()
-            self._plans[key] = found
+            self._plans[key] = None if found is None else _Rest(found, 0)
             return found
 
     @property
@@ -273,15 +258,13 @@ class TokenBudget:
 
     def _write_out(self, here: _Place) -> Plan:
         """A plan that depends on what recorded calls have read, and write; for machines of schemas."""
-        from fsmc.compiler.schema.machine import SchemaMachine
-        from fsmc.compiler.schema.sampling import InstanceSampler
+        if self._sampler is None:
+            return None
         from fsmc.compiler.schema.walk import Walk
 
         state, stack, (text, starts) = here
-        if not isinstance(self.machine, LazyRSM) or not isinstance(self.machine.builder, SchemaMachine):
-            return None
         walk = Walk(bytearray(text), state, list(self.stacks.frames(stack)), list(starts))
-        InstanceSampler(self.machine.builder, seed=0).close(walk, 0)
+        self._sampler.close(walk, 0)
         ids = fewest_tokens(self.trie, bytes(walk.text[len(text) :]), self.excluded)
         return None if ids is None else tuple(ids)
 
@@ -306,34 +289,71 @@ class TokenBudget:
                 ranks = np.flatnonzero((group == i) & self._usable)[:MAX_HARD_IN_GROUP]
                 tried += self.trie.token_ids[ranks].tolist()
         ids = self.trie.token_ids[fits[group] & self._usable]
-        more = [token for token in tried[:MAX_HARD_TOKENS] if self._fits_after(here, token, n_left)]
-        return np.concatenate((ids, np.array([*more, *plan[:1]], np.int32)))
+        more, n_tokens = list(plan[:1]), 0
+        before = 0 if self._sampler is None else self._sampler.n_steps
+        for token in tried[:MAX_HARD_TOKENS]:
+            needed = self._needed_after(here, token)
+            if needed <= n_left:
+                more.append(token)
+            n_tokens += min(needed, n_left)
+            n_steps = 0 if self._sampler is None else self._sampler.n_steps - before
+            if n_tokens > MAX_HARD_PLANS or n_steps > MAX_HARD_STEPS:
+                break
+        return np.concatenate((ids, np.array(more, np.int32)))
 
     def _fits(self, state: int, stack: int, used: bool, n_left: int) -> bool:
-        plan = self._plans.get((state, stack, used))
-        if plan is not None:
-            return len(plan) <= n_left
-        if self._has_bytes and not self._is_small and self.shortest.ending(state, stack, used).cost <= n_left:
-            return True
+        kept = self._plans.get((state, stack, used))
+        if kept is not None:
+            return kept.n_left <= n_left
+        if self._has_bytes and not self._is_small:
+            found = self.some.cost(state, stack)
+            if found is not None and found <= n_left:
+                return True
+            if self.shortest.ending(state, stack, used).cost <= n_left:
+                return True
         plan = self.plan_any(state, stack, used)
         return plan is not None and len(plan) <= n_left
 
-    def _fits_after(self, here: _Place, token: int, n_left: int) -> bool:
+    def _needed_after(self, here: _Place, token: int) -> int:
+        """How many tokens are known to complete the text after this one; NEVER where none are."""
         after = self._after(here, token)
         try:
             plan = None if after is None else self.plan(after)
         except LimitExceeded:
-            return False
-        return plan is not None and len(plan) <= n_left
+            plan = None
+        return NEVER if plan is None else len(plan)
 
 
 def _steps_of(machine: RecursiveMachine) -> Steps | None:
+    schema = _schema_of(machine)
+    if schema is None:
+        return None
+    from fsmc.compiler.schema.short_steps import short_steps
+
+    return short_steps(schema)
+
+
+def _sampler_of(schema: SchemaMachine) -> InstanceSampler:
+    from fsmc.compiler.schema.sampling import InstanceSampler
+
+    return InstanceSampler(schema, seed=0)
+
+
+def _recorded_of(machine: RecursiveMachine) -> Recorded | None:
+    schema = _schema_of(machine)
+    if schema is None:
+        return None
+    from fsmc.compiler.schema.distinct import DistinctItems
+
+    return DistinctItems(schema)
+
+
+def _schema_of(machine: RecursiveMachine) -> SchemaMachine | None:
     if isinstance(machine, LazyRSM):
         from fsmc.compiler.schema.machine import SchemaMachine
-        from fsmc.compiler.schema.short_steps import short_steps
 
         if isinstance(machine.builder, SchemaMachine):
-            return short_steps(machine.builder)
+            return machine.builder
     return None
 
 
@@ -366,3 +386,5 @@ def keep_within(matcher: GrammarMatcher, row: npt.NDArray[np.int32], max_tokens:
     for token in matcher.stop_token_ids:
         words.view(np.uint32)[token >> 5] |= np.uint32(1 << (token & 31))
     row &= words
+    for token in plan[:1]:  # a mask may leave it out: it may begin an item behind the one it ends, see `Position.waits`
+        row.view(np.uint32)[token >> 5] |= np.uint32(1 << (token & 31))

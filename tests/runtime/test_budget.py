@@ -16,6 +16,7 @@ from fsmc.compiler.pipeline import GrammarCompiler
 from fsmc.compiler.tokens.vocabulary import Vocabulary
 from fsmc.runtime.batch import fill_bitmask_batch
 from fsmc.runtime.bitmask import allocate_token_bitmask, unpack_token_bitmask
+from fsmc.runtime.budget import NEVER
 from fsmc.runtime.matcher import GrammarMatcher
 
 SHARED = Path(__file__).resolve().parents[3] / "shared"
@@ -210,6 +211,82 @@ def test_what_a_token_may_ask_for_is_no_plenty():
     assert ord('"') in allowed(matcher) and ord('"') not in allowed(matcher, 400)
     assert ord('"') in allowed(matcher, 100_000)
     assert matcher.accept_token(ord("1")) and matcher.num_tokens_to_complete() <= 398
+
+
+def _distinct(items, least=2, **more):
+    return {"type": "array", "items": items, "uniqueItems": True, "minItems": least, **more}
+
+
+DISTINCT = {
+    "few long ones": _distinct({"type": "string", "pattern": "^[xy](1|1{300})$"}, maxItems=4),
+    "enum": _distinct({"enum": ["a", "b" * 200, {"c": [1]}, None, 12, "d" * 50]}, 3),
+    "integers": _distinct({"type": "integer"}, 3),
+    "numbers": _distinct({"type": "number"}),
+    "integers or texts": _distinct({"type": ["integer", "string"]}, 4),
+    "one letter": _distinct({"type": "string", "pattern": "^a*$"}, 3),
+    "objects": _distinct({"type": "object", "properties": {"k": {"enum": ["x", "y"]}, "n": {"type": "integer"}}, "required": ["k"]}),
+    "arrays": _distinct(_distinct({"type": "string"}, 1), 3),
+    "among members": {"type": "object", "properties": {"a": _distinct({"pattern": "^z+$", "type": "string"}), "b": {"const": 1}},
+                      "required": ["a", "b"]},
+    "keys": {"type": "object", "minProperties": 3, "additionalProperties": _distinct({"enum": [1, 22, 333]}, 1)},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("layout", [{}, {"whitespace": "compact"}, {"indent": 1}], ids=str)
+@pytest.mark.parametrize("name", DISTINCT)
+def test_plenty_where_items_have_to_differ(name, layout):
+    """Whichever token comes, with as many as count as plenty the text can be ended."""
+    tokens = [
+        *BYTES,
+        b'","',
+        b'", "',
+        b",0",
+        b",1",
+        b", -",
+        b'"}',
+        b'1"',
+        b'1","',
+        b'":',
+        b'":["',
+        b'"],"',
+        b"],[",
+        b",1,",
+        b"1e",
+    ]
+    compiler = GrammarCompiler(vocabulary(tokens), cache_dir=None, **layout)
+    grammar = compiler.compile_json_schema(DISTINCT[name])
+    rng = random.Random(name)
+    for _ in range(4):
+        matcher, known = GrammarMatcher(grammar), 0
+        while not matcher.is_terminated() and matcher.n_entries < 40:
+            enough = matcher.budget.enough(*matcher.place[:2])
+            may = sorted(allowed(matcher))
+            if enough < NEVER:
+                known += 1
+                for token in rng.sample(may, min(len(may), 12)):
+                    after = matcher.fork()
+                    assert after.accept_token(token), tokens[token]
+                    assert after.num_tokens_to_complete() <= enough
+                assert allowed(matcher, enough + 1) >= set(may)
+            assert matcher.accept_token(rng.choice([token for token in may if token >= len(BYTES)] or may))
+        assert known > 0.9 * matcher.n_entries
+
+
+@pytest.mark.parametrize("name", DISTINCT)
+def test_walks_where_items_have_to_differ(name):
+    tokens = [*BYTES, b'","', b'", "', b"],[", b"111", b'1"']
+    grammar = GrammarCompiler(vocabulary(tokens), cache_dir=None, whitespace="compact").compile_json_schema(
+        DISTINCT[name]
+    )
+    rng = random.Random(name)
+    for more in (0, 1, 5, 50, 300):
+        matcher = GrammarMatcher(grammar)
+        left = matcher.num_tokens_to_complete() + more
+        while not matcher.is_terminated():
+            may = sorted(allowed(matcher, left))
+            assert matcher.accept_token(rng.choice(may))
+            left -= 1
+            assert matcher.num_tokens_to_complete() <= left
 
 
 def test_a_vocabulary_that_cannot_spell_every_text():

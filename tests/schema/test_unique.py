@@ -88,6 +88,29 @@ def test_what_is_unclear_is_refused(rest: dict[str, Any]) -> None:
         machine({**rest, "uniqueItems": True})
 
 
+@pytest.mark.parametrize(
+    ("inner", "refused"),
+    [
+        ({"items": {"type": "boolean"}}, True),
+        ({"items": {"enum": [1, 2, 3, 4, 5]}, "minItems": 1}, True),
+        ({"items": {"enum": [1, 2, 3, 4, 5]}, "maxItems": 3}, False),
+        ({"items": {"type": "boolean"}, "maxItems": 0}, False),
+        ({"items": {"type": "string"}}, False),
+        ({}, False),
+    ],
+    ids=json.dumps,
+)
+def test_distinct_arrays_of_few_distinct_items_are_refused_at_once(inner: dict[str, Any], refused: bool) -> None:
+    """Not when a text gets there, also where it need not."""
+    items = {"items": {"type": "array", "uniqueItems": True, **inner}, "uniqueItems": True}
+    schema = {"prefixItems": [{"type": "array", **items}]}
+    if refused:
+        with pytest.raises(UnsupportedSchemaError, match="#/prefixItems/0/items: uniqueItems"):
+            machine(schema)
+    else:
+        assert machine(schema).matches(b"[[[]]]") == ("minItems" not in inner)
+
+
 def test_not_unique_is_refused_where_items_are_of_different_kinds() -> None:
     with pytest.raises(UnsupportedSchemaError, match="uniqueItems"):
         machine({"prefixItems": [{"const": 1}, {"const": 2}], "items": False, "not": {"uniqueItems": True}})

@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 import threading
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from fsmc.compiler.automata.recursion import RecursiveMachine
 from fsmc.compiler.automata.shortest import Steps
@@ -33,11 +33,22 @@ class _Way(NamedTuple):
     outcome: int
 
 
+class Recorded(Protocol):
+    """What is known of calls of which it matters what they read (see `LazyRSM`), whatever they have read or will read."""
+
+    def after(self, frame: int, outcome: int) -> tuple[int, int]:
+        """The state after the call, and how many bytes more than any of its texts has are enough for one that is not refused."""
+
+    def rest(self, state: int) -> tuple[int, int] | None:
+        """(bytes that are enough to leave the component from a state, the outcome); None if nothing is known."""
+
+
 class SomeTexts:
     """Lengths of texts that lead from configurations of one machine to where the text may end. Safe under threads.
 
-    top, steps: as for `ShortestTexts`. Nothing is known (None) after `MAX_STEPS`, where the outcome of the way that was found is not one
-    with which the caller goes on, and where calls are recorded: ask `ShortestTexts` then.
+    top, steps: as for `ShortestTexts`. Nothing is known (None) after `MAX_STEPS`, and where the outcome of the way that was found is not
+    one with which the caller goes on: ask `ShortestTexts` then. recorded: of a machine with recorded calls; without it nothing is known
+    where one returns.
 
     >>> from fsmc.compiler.automata.dfa import DFA
     >>> from fsmc.compiler.automata.rsm import RSM
@@ -47,8 +58,14 @@ class SomeTexts:
     1
     """
 
-    def __init__(self, machine: RecursiveMachine, top: Callable[[int], tuple[int, int]], steps: Steps) -> None:
-        self.machine, self.top, self.steps = machine, top, steps
+    def __init__(
+        self,
+        machine: RecursiveMachine,
+        top: Callable[[int], tuple[int, int]],
+        steps: Steps,
+        recorded: Recorded | None = None,
+    ) -> None:
+        self.machine, self.top, self.steps, self.recorded = machine, top, steps, recorded
         self._ways: tuple[dict[int, _Way], dict[int, _Way]] = {}, {}  # inside of calls, and of the root
         self._costs: dict[tuple[int, int], int | None] = {}
         self._active: set[int] = set()
@@ -67,8 +84,8 @@ class SomeTexts:
                 way = self._way(state, is_root=stack == 0)
                 if way is not None and stack:
                     here, (stack, frame) = (state, stack), self.top(stack)
-                    state = self.machine.after_outcome(frame, way.outcome) if frame < RECORDED else 0
-                    trail.append((here, way.cost))
+                    state, more = self._after(frame, way.outcome)
+                    trail.append((here, way.cost + more))
                     if state:
                         continue
                     way = None
@@ -82,6 +99,11 @@ class SomeTexts:
                 total = None if total is None else total + cost
                 self._costs[configuration] = total
             return total
+
+    def _after(self, frame: int, outcome: int) -> tuple[int, int]:
+        if frame < RECORDED:
+            return self.machine.after_outcome(frame, outcome), 0
+        return (0, 0) if self.recorded is None else self.recorded.after(frame, outcome)
 
     def _way(self, start: int, is_root: bool = False) -> _Way | None:
         """A way out of the component from one of its states."""
@@ -107,6 +129,10 @@ class SomeTexts:
             if is_root and machine.final(state) >= 0:
                 found, last = _Way(cost, _END), state
                 break
+            rest = None if self.recorded is None else self.recorded.rest(state)
+            if rest is not None:
+                found, last = _Way(cost + rest[0], rest[1]), state
+                break
             self._n_steps += 1
             for text, to, code in self.steps(state):
                 there = cost + len(text)
@@ -114,10 +140,11 @@ class SomeTexts:
                 if not to:
                     kind, operand, frame = machine.action(code)
                     if kind == CALL:
-                        inner = self._way(operand) if frame < RECORDED else None
+                        inner = self._way(operand)
                         if inner is None:
                             continue
-                        to, there = machine.after_outcome(frame, inner.outcome), there + inner.cost
+                        to, more = self._after(frame, inner.outcome)
+                        there += inner.cost + more
                     elif not is_root:
                         way = _Way(there, operand)
                 if to in known:

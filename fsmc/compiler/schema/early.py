@@ -10,6 +10,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from fsmc.compiler.errors import UnsupportedSchemaError
 from fsmc.compiler.schema.atoms import ARRAY, NUMBER, OBJECT, STRING
 from fsmc.compiler.schema.number_machines import MAX_REMAINDERS
 from fsmc.compiler.schema.values import to_decimal
@@ -29,6 +30,10 @@ _TYPE_OF = {
     "unevaluatedProperties": OBJECT,
 }
 """The keywords that may be more than can be done, and what they speak of."""
+
+
+MAX_FEW = 1 << 10
+"""Values of items that have to differ, in arrays that have to: more than this are plenty."""
 
 
 def refuse_early(machine: SchemaMachine) -> None:
@@ -61,4 +66,24 @@ def refuse_early(machine: SchemaMachine) -> None:
     for type_ in sorted({_TYPE_OF[name] for name, value in noted if is_doubtful(name, value)}):
         for node in document.values_with(partial(is_doubtful_of, type_)):
             machine.table.clock.restart()
-            machine.make_start(machine.keywords.schema(node), type_)
+            formula = machine.keywords.schema(node)
+            machine.make_start(formula, type_)
+            if type_ == ARRAY and not ignored:
+                _refuse_nested(machine, formula)
+
+
+def _refuse_nested(machine: SchemaMachine, formula: int) -> None:
+    """Raise UnsupportedSchemaError where arrays that have to differ have items that have to, and these few values: which array was not
+    written before is not found out then (see `Placing`)."""
+    keywords, shapes = machine.keywords, machine.shapes
+    outer = shapes.array(keywords.expand(formula, ARRAY), ())
+    inner = shapes.array(keywords.expand(outer.static_at(outer.last), ARRAY), ())
+    if not outer.unique or not inner.unique or inner.most == 0:
+        return
+    enough = 2 + min(MAX_FEW if inner.most is None else inner.most, MAX_FEW)
+    if not machine.emptiness.count_at_least(inner.static_at(inner.last), enough):
+        raise UnsupportedSchemaError(
+            "is not supported for arrays inside an array that has it too, where their items have few values",
+            inner.unique_pointer,
+            "uniqueItems",
+        )

@@ -51,16 +51,6 @@ class _Component:
     ends: list[_Node] = field(default_factory=list)
 
 
-def short_ending(walker: Walker, walk: Walk, depth: int, max_steps: int) -> list[Move]:
-    """Moves that close the calls of ``walk`` down to ``depth`` open ones (0: that complete the text), with few bytes.
-
-    Where names are required, the first of them is written next, which spares trying every order. The moves may end
-    earlier, after a recorded call has returned (see `LazyRSM`): make them, and ask again. Raises LimitExceeded after
-    ``max_steps`` states.
-    """
-    return _Search(walker, walk, depth).run(max_steps)
-
-
 def useful_keys(walker: Walker, o: ObjectState) -> list[int]:
     """The classes of keys, ascending, of which a short way through an object needs one next."""
     allowed = list(bits(walker.machine.allowed_keys(o)))
@@ -75,7 +65,13 @@ def useful_keys(walker: Walker, o: ObjectState) -> list[int]:
     return useful or allowed
 
 
-class _Search:
+class ShortEnding:
+    """A search for moves that close the calls of ``walk`` down to ``depth`` open ones (0: that complete the text), with few bytes.
+
+    Where names are required, the first of them is written next, which spares trying every order. The moves may end
+    earlier, after a recorded call has returned (see `LazyRSM`): make them, and search again.
+    """
+
     def __init__(self, walker: Walker, walk: Walk, depth: int) -> None:
         self.walker, self.walk, self.depth = walker, walk, depth
         self.rsm = walker.rsm
@@ -84,7 +80,13 @@ class _Search:
         self.steps: dict[_Node, _Step | None] = {}
         self.components: dict[int, _Component] = {}
 
+    @property
+    def n_steps(self) -> int:
+        """States looked at so far."""
+        return len(self.costs)
+
     def run(self, max_steps: int) -> list[Move]:
+        """The moves. Raises LimitExceeded after ``max_steps`` states."""
         self.push(_Node(-1 - len(self.walk.stack), self.walk.state), 0, None)
         while len(self.costs) < max_steps:
             assert self.queue, f"the machine has a dead end after {bytes(self.walk.text)!r}"

@@ -362,9 +362,9 @@ class SchemaMachine:
                         parts.append(((), {self._object(shape, depth): [ord("{")]}))
                     continue
             wanted = self.keywords.expand(must, type_)
+            if plentiful:
+                wanted = self._plentiful(wanted, type_)
             if wanted == FALSE or not self.emptiness.typed(wanted, type_):
-                continue
-            if plentiful and not self._is_plentiful(wanted, type_):
                 continue
             asked = [self.keywords.expand(watch, type_) for watch in watches]
             watched, reading = what_to_watch(table, wanted, asked)
@@ -424,18 +424,24 @@ class SchemaMachine:
             known = self._plain[shape, seen] = states.start
         return known
 
-    def _is_plentiful(self, wanted: int, type_: str) -> bool:
-        """Free strings and numbers, a few of them left out or not."""
+    def _plentiful(self, wanted: int, type_: str) -> int:
+        """``wanted`` of free strings and numbers, a few of them left out or not; FALSE for all other values.
+
+        Zero is left out: after ``0``, of integers, and after ``0e``, there is no other number to come.
+        """
         table = self.table
         if type_ not in (STRING, NUMBER):
-            return False
+            return FALSE
         for part in table.conjuncts(wanted):
             literal = table.literal(part)
             payload = table.payload(literal[0]) if literal else None
             excludes = literal is not None and not literal[1] and isinstance(payload, (StrEnum, NumEnum))
             if not excludes and not isinstance(payload, Integer):
-                return False
-        return True
+                return FALSE
+        if type_ == NUMBER:
+            zero = self.keywords.expand(self.keywords.const(0), NUMBER)
+            return table.conj((wanted, table.negate(zero)))
+        return wanted
 
     def key_code(self, o: ObjectState) -> int | None:
         """The code of a key's opening quote, None if no member may come."""

@@ -15,8 +15,9 @@ from fsmc.compiler.automata.tables import CALL, EXIT
 from fsmc.compiler.errors import LimitExceeded
 from fsmc.compiler.schema.bits import bits
 from fsmc.compiler.schema.counted_blocks import CountedBlock
-from fsmc.compiler.schema.ending import short_ending
+from fsmc.compiler.schema.ending import ShortEnding
 from fsmc.compiler.schema.machine import SchemaMachine
+from fsmc.compiler.schema.positions import AfterRoot, ArrayStart, ArrayState
 from fsmc.compiler.schema.walk import Move, Walk, Walker
 
 MAX_STEPS = 100_000
@@ -55,6 +56,8 @@ class InstanceSampler:
     ) -> None:
         self.walker = Walker(machine)
         self.max_length, self.max_depth, self.max_steps = max_length, max_depth, max_steps
+        self.n_steps = 0
+        """States looked at so far to find ends."""
         self._rng = np.random.default_rng(seed)
 
     def sample(self) -> str:
@@ -86,8 +89,9 @@ class InstanceSampler:
         steps = min(FIRST_STEPS, self.max_steps)
         while len(walk.stack) > depth or (depth == 0 and self.walker.rsm.final(walk.state) < 0):
             self._fill(walk)
+            search = ShortEnding(self.walker, walk, depth)
             try:
-                moves = short_ending(self.walker, walk, depth, steps)
+                moves = search.run(steps)
             except LimitExceeded:
                 if steps == self.max_steps:
                     raise
@@ -96,6 +100,8 @@ class InstanceSampler:
                     if len(walk.stack) > depth and (move := self._choose(walk, False)):
                         self.walker.do(walk, move)
                 continue
+            finally:
+                self.n_steps += search.n_steps
             for move in moves:
                 self.walker.do(walk, move)
 
@@ -161,6 +167,15 @@ class InstanceSampler:
     def _draw(self, weights: npt.NDArray[np.float64]) -> int:
         sums = np.cumsum(weights)
         return int(np.searchsorted(sums, self._rng.random() * sums[-1], side="right"))
+
+
+def short_array(machine: SchemaMachine, wanted: int, depth: int = 0, max_steps: int = MAX_STEPS) -> bytes:
+    """Some array that satisfies an array formula, as short as it is easily found. Raises LimitExceeded, UnsupportedSchemaError."""
+    shape = machine.shapes.array(wanted, ())
+    start = machine.state(ArrayStart(ArrayState(shape, *shape.at_start(), 0, depth)))
+    walk = Walk(bytearray(b"["), start, [machine.rsm.new_frame((AfterRoot(), ()), False)])
+    InstanceSampler(machine, seed=0, max_steps=max_steps).close(walk, 0)
+    return bytes(walk.text)
 
 
 def _weights() -> npt.NDArray[np.float64]:
