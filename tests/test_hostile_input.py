@@ -219,6 +219,81 @@ def test_what_takes_long_keeps_to_the_clock(schema):
     assert time.process_time() - start < 20
 
 
+# ── a megabyte of grammar, of choices, of tags ────────────────────────────────────────────────────────────────────────
+
+BIG = "a" * 1_000_000
+
+
+def _tag(begin="<t>", end="</t>", content=None):
+    return {"type": "tag", "begin": begin, "content": content or {"type": "any_text"}, "end": end}
+
+
+@pytest.mark.parametrize(
+    ("compile_it", "limit"),
+    [
+        (lambda c: c.compile_grammar(f'root ::= "{BIG}"'), "max_states"),
+        (lambda c: c.compile_grammar(f'root ::= "(" root ")" | "{BIG}"'), "max_states"),
+        (lambda c: c.compile_grammar(f"root ::= /{BIG}/"), "max_states"),
+        (lambda c: c.compile_grammar(f'start: "(" start ")" | "{BIG}"'), "max_states"),
+        (lambda c: c.compile_grammar('root ::= "ab"{0,1000000}'), "max_states"),
+        (lambda c: c.compile_regex(BIG), "max_states"),
+        (lambda c: c.compile_structural_tag(_tag(begin=BIG)), "max_states"),
+        (lambda c: c.compile_structural_tag({"type": "const_string", "value": BIG}), "max_states"),
+        (lambda c: c.compile_structural_tag(_tag(end=BIG)), "max_sought"),
+        (lambda c: c.compile_structural_tag({"type": "any_text", "excludes": [BIG, "b"]}), "max_sought"),
+        (
+            lambda c: c.compile_structural_tag(
+                {"type": "any_text", "excludes": [chr(i) + 300 * "a" for i in range(300)]}
+            ),
+            "max_edges",
+        ),
+    ],
+    ids=["ebnf", "recursion", "regex", "lark", "repeat", "pattern", "begin", "const", "end", "excludes", "many"],
+)
+def test_a_text_of_a_megabyte_is_refused_with_the_limit_that_it_reaches(compile_it, limit):
+    compiler = fsmc.GrammarCompiler(VOCAB, cache_dir=None)
+    with pytest.raises(fsmc.LimitExceeded) as caught:
+        compile_it(compiler)
+    assert caught.value.name == limit and len(str(caught.value)) < 300
+
+
+def test_a_text_just_below_the_limit_is_compiled():
+    text = BIG[:-5] + "b"
+    assert COMPILER.compile_regex(text).machine.n_states == len(text) + 2
+    machine = COMPILER.compile_grammar(f'root ::= "{text}"').machine
+    assert (
+        machine.n_states == len(text) + 2 and machine.matches(text.encode()) and not machine.matches(text[1:].encode())
+    )
+
+
+def test_choices_and_constants_of_a_megabyte():
+    assert COMPILER.compile_choice([BIG, "b"]).machine.matches(BIG.encode())
+    for schema in ({"const": BIG}, {"enum": [BIG, "b"]}):
+        machine = COMPILER.compile_json_schema(schema).machine
+        assert machine.matches(f'"{BIG}"'.encode()) and not machine.matches(f'"{BIG[1:]}"'.encode())
+
+
+@pytest.mark.parametrize("n", [30, 15_000])
+def test_rules_that_begin_the_next_one(n):
+    rules = "".join(f'\nr{i} ::= "x{i}" r{i + 1}' for i in range(n))
+    machine = COMPILER.compile_grammar(f'root ::= r0{rules}\nr{n} ::= "(" r{n} ")" | "e"').machine
+    text = "".join(f"x{i}" for i in range(n)).encode()
+    assert machine.matches(text + b"((e))") and not machine.matches(text + b"((e)")
+    assert not machine.matches(text[:-1] + b"((e))")
+
+
+def test_many_small_rules():
+    rules = "".join(f'\nr{i} ::= "x{i}" [a-z]+ | "(" root ")"' for i in range(5000))
+    machine = COMPILER.compile_grammar(f"root ::= {' | '.join(f'r{i}' for i in range(5000))}{rules}").machine
+    assert machine.matches(b"((x4999abc))") and not machine.matches(b"((x5000abc)")
+
+
+def test_errors_cut_long_names():
+    with pytest.raises(fsmc.GrammarError, match="there is no rule 'aaa") as caught:
+        COMPILER.compile_grammar(f"root ::= {BIG}")
+    assert len(str(caught.value)) < 1000
+
+
 # ── vocabularies and files ───────────────────────────────────────────────────────────────────────────────────────────
 
 

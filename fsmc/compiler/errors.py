@@ -82,8 +82,8 @@ class GrammarError(FsmcError, ValueError):
             shift = max(0, place - 40)
             line, place, width = line[shift : shift + 100], place - shift, min(width, 60)
         line = _SURROGATE.sub("\ufffd", line.replace("\t", " "))
-        where = f"line {self.line}, column {self.column}" + (f", in rule {self.rule!r}" if self.rule else "")
-        text = f"{where}: {self.message}\n  {line}\n  {' ' * place}{'^' * width}"
+        where = f"line {self.line}, column {self.column}" + (f", in rule {_cut(repr(self.rule))}" if self.rule else "")
+        text = f"{where}: {_cut(self.message)}\n  {line}\n  {' ' * place}{'^' * width}"
         return f"{text}\n  {self.hint}" if self.hint else text
 
 
@@ -211,6 +211,11 @@ class SchemaError(FsmcError, ValueError):
 
 class UnsupportedSchemaError(SchemaError):
     """The schema is well-formed but uses what fsmc cannot compile exactly."""
+
+
+def _cut(text: str) -> str:
+    """A text that may hold a name of any length, cut."""
+    return text if len(text) <= 300 else f"{text[:200]}…{text[-90:]}"
 
 
 def _figure(number: float) -> str:

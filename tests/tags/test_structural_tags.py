@@ -300,8 +300,39 @@ def test_free_text_is_text_without_the_strings(seed: int) -> None:
         q, states = 0, []
         for byte in text.encode():
             q = found.step(q, byte)
-            states.append(found.complete(q))
+            states.append(found.complete[q])
         assert accepts(grammar, text) == (not any(s in text for s in strings)) == (not any(states))
+
+
+def test_an_end_that_may_be_missing() -> None:
+    """As XGrammar has it: free text of which one end is empty runs to the first other end, or to the end of the text."""
+    for ends in (["", "B"], ["B", ""]):
+        grammar = COMPILER.compile_structural_tag({"type": "tag", "begin": "<a>", "content": TEXT, "end": ends})
+        for text, expected in (
+            ("<a>", 1),
+            ("<a>xy", 1),
+            ("<a>xB", 1),
+            ("<a>B", 1),
+            ("<a>xBB", 0),
+            ("<a>xBy", 0),
+            ("x", 0),
+        ):
+            assert accepts(grammar, text) == bool(expected), text
+
+
+def test_no_end_at_all_leaves_free_text_to_what_follows() -> None:
+    unended = {"type": "tag", "begin": "<a>", "content": TEXT, "end": ""}
+    alone = COMPILER.compile_structural_tag(unended)
+    assert accepts(alone, "<a>") and accepts(alone, "<a>x</a>y") and not accepts(alone, "x")
+    followed = COMPILER.compile_structural_tag(
+        {"type": "sequence", "elements": [unended, {"type": "tag", "begin": "<b>", "content": TEXT, "end": "</b>"}]}
+    )
+    assert (
+        accepts(followed, "<a>x<b>y</b>") and not accepts(followed, "<a>x") and not accepts(followed, "<a>x<b>y</b>z")
+    )
+    triggered = {"type": "triggered_tags", "triggers": ["<a"], "tags": [unended]}
+    with pytest.raises(fsmc.ConstraintError, match="nothing says where it ends"):
+        COMPILER.compile_structural_tag(triggered)
 
 
 @pytest.mark.parametrize("seed", range(30))

@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from fsmc.compiler.errors import LimitExceeded
 from fsmc.compiler.syntax.charclass import CharClass
-from fsmc.compiler.syntax.expr import Alternate, Chars, Concat, Expr, Look, Repeat, TextEnd, TextStart
+from fsmc.compiler.syntax.expr import Alternate, Chars, Concat, Expr, Look, Repeat, TextEnd, TextStart, counted
 from fsmc.compiler.syntax.utf8 import FINAL, utf8_automaton
 
 NO_GUARD = -1
@@ -131,7 +131,7 @@ class _Builder:
         """
         pending = [expr]
         while pending:
-            missing = [child for child in _children(pending[-1]) if id(child) not in self._sizes]
+            missing = [child for child, _ in counted(_children(pending[-1])) if id(child) not in self._sizes]
             if missing:
                 pending += missing
             else:
@@ -150,11 +150,11 @@ class _Builder:
                 return _Size(automaton.n_states - 1, len(automaton.edges), 0)
             case Concat(parts):
                 total = _NOTHING
-                for part in parts:
+                for part, n in counted(parts):
                     size = self._sizes[id(part)]
                     if size is None:
                         return None
-                    total = total.plus(size.states, size.edges, size.epsilons)
+                    total = total.plus(*size.times(n))
                 return total
             case Alternate(branches):
                 sizes = [size for branch in branches if (size := self._sizes[id(branch)]) is not None]

@@ -8,7 +8,9 @@ from fsmc.compiler.cfg.nets import SYMBOL, Draft, Limits, Net
 from fsmc.compiler.errors import LimitExceeded
 
 MAX_PLACES = 600
-"""Places of a net that others were put into."""
+"""Places of a net that others were put into,"""
+MAX_TOTAL_PLACES = 100_000
+"""and of all those that were made on the way: what is left then calls."""
 _MAX_DETERMINED = 5_000
 
 
@@ -22,7 +24,8 @@ def inline(nets: dict[int, Net], root: int, limits: Limits) -> None:
     heap = [(_cost(nets, callers, symbol), symbol) for symbol in nets if symbol != root]
     heapq.heapify(heap)
     small = limits._replace(max_states=min(limits.max_states, _MAX_DETERMINED))
-    while heap:
+    n_made = 0
+    while heap and n_made < MAX_TOTAL_PLACES:
         cost, symbol = heapq.heappop(heap)
         if symbol not in nets:
             continue
@@ -43,6 +46,7 @@ def inline(nets: dict[int, Net], root: int, limits: Limits) -> None:
             if error.name == "max_seconds":
                 raise
             continue
+        n_made += sum(len(made.rows) for made in changed.values())
         nets.update(changed)
         for called in net.symbols() & nets.keys():
             callers[called].discard(symbol)

@@ -18,8 +18,6 @@ SYMBOL = 256
 
 _SET_BYTES = 64
 """Of each member of a set, about."""
-_MAX_MINIMIZED = 3_000_000
-"""Rows that minimizing looks at before it is given up: it is not needed, only good."""
 
 
 class Limits(NamedTuple):
@@ -172,24 +170,34 @@ def trim(net: Net) -> Net:
 
 
 def minimize(net: Net) -> Net:
-    """The smallest net of the same language over letters (Moore, 1956), or the same one where that would take long."""
-    n = len(net.rows)
+    """The smallest net of the same language over letters: a block that splits keeps its largest part, and only what leads to the others
+    is looked at again (after Hopcroft, 1971), so that long rules cost little more than short ones."""
+    sources: list[list[int]] = [[] for _ in net.rows]
+    for place, row in enumerate(net.rows):
+        for target in row.values():
+            sources[target].append(place)
     blocks = [int(is_final) for is_final in net.final]
-    n_blocks, n_looked = len(set(blocks)), 0
-    while True:
-        numbers: dict[tuple[int, frozenset[tuple[int, int]]], int] = {}
-        blocks = [
-            numbers.setdefault(
-                (block, frozenset((letter, blocks[target]) for letter, target in row.items())), len(numbers)
-            )
-            for block, row in zip(blocks, net.rows, strict=True)
-        ]
-        if len(numbers) == n_blocks:
-            break
-        n_blocks = len(numbers)
-        n_looked += n
-        if n_looked > _MAX_MINIMIZED:
-            return net
+    members = [{place for place, block in enumerate(blocks) if block == number} for number in (0, 1)]
+    unsure = {number: set(places) for number, places in enumerate(members) if places}
+    while unsure:
+        block, places = unsure.popitem()
+        groups: dict[frozenset[tuple[int, int]], list[int]] = {}
+        for place in places:
+            key = frozenset((letter, blocks[target]) for letter, target in net.rows[place].items())
+            groups.setdefault(key, []).append(place)
+        parts = sorted(groups.values(), key=len)
+        n_others = len(members[block]) - len(places)  # whose rows still agree
+        if n_others < len(parts[-1]):
+            parts[-1:] = [list(members[block] - places)] if n_others else []
+        for part in parts:
+            members[block].difference_update(part)
+            for place in part:
+                blocks[place] = len(members)
+            members.append(set(part))
+        for part in parts:
+            for place in part:
+                for source in sources[place]:
+                    unsure.setdefault(blocks[source], set()).add(source)
     representative: dict[int, int] = {}
     for place, block in enumerate(blocks):
         representative.setdefault(block, place)

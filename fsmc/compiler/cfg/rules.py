@@ -18,7 +18,7 @@ from fsmc.compiler.cfg.nets import SYMBOL, Draft, Limits, Net, components
 from fsmc.compiler.cfg.terminals import Terminal, net_to_dfa, nullable
 from fsmc.compiler.errors import EmptyLanguageError, GrammarError, LimitExceeded
 from fsmc.compiler.syntax.ebnf import children
-from fsmc.compiler.syntax.expr import NOTHING, Expr, listed_texts, surely_matches
+from fsmc.compiler.syntax.expr import NOTHING, Expr, counted, listed_texts, surely_matches
 from fsmc.compiler.syntax.grammar_tree import Choice, GrammarTree, Leaf, Node, Ref, Schema, Seq, Times
 from fsmc.compiler.syntax.simplify import alternate, concat, repeat
 
@@ -144,6 +144,10 @@ class _Builder:
         """Whether a leaf matches something, and the empty text."""
         known = self.leaf_facts.get(id(leaf))
         if known is None:
+            weight = 1 + _weight(leaf.expr, self.limits.max_states)
+            if weight > self.limits.max_states:
+                hint = "characters of one literal or regex, repeats written out"
+                raise LimitExceeded("max_states", self.limits.max_states, weight, hint)
             may_be_empty = nullable(leaf.expr)
             if leaf.alone or may_be_empty is None or not surely_matches(leaf.expr):
                 dfa = Terminal(self.automata, expr=leaf.expr).dfa
@@ -387,7 +391,7 @@ def _weight(expr: Expr, most: int = MAX_WEIGHT) -> int:
         if parts is not None:
             if n * len(parts) > most:
                 return most + 1
-            pending += [(part, n) for part in parts]
+            pending += [(part, n * times) for part, times in counted(parts)]
         elif body is not None:
             pending.append((body, n * max(getattr(node, "minimum", 1), getattr(node, "maximum", None) or 1, 1)))
         else:

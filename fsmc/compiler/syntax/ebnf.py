@@ -35,10 +35,11 @@ _SPACE = re.compile(r"(?:[ \t\r\n\f\v]+|#[^\n]*)+")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 _DEFINED = re.compile(r"([A-Za-z_][A-Za-z0-9_.-]*)(?:[ \t\r\n\f\v]+|#[^\n]*)*::=")
 _BOUNDS = re.compile(r"\{\s*([0-9]*)\s*(,?)\s*([0-9]*)\s*\}")
-_LITERAL = re.compile(r'"((?:[^"\\]|\\.)*)"', re.S)
-_CLASS = re.compile(r"\[(\^?)((?:[^\]\\]|\\.)*)\]", re.S)
-_REGEX = re.compile(r"/((?:[^/\\\n]|\\.)+)/")
+_LITERAL = re.compile(r'"([^"\\]*(?:\\.[^"\\]*)*)"', re.S)
+_CLASS = re.compile(r"\[(\^?)([^\]\\]*(?:\\.[^\]\\]*)*)\]", re.S)
+_REGEX = re.compile(r"/(?!/)([^/\\\n]*(?:\\.[^/\\\n]*)*)/")
 _PIECE = re.compile(r"\\x[0-9A-Fa-f]{2}|\\u[0-9A-Fa-f]{4}|\\U[0-9A-Fa-f]{8}|\\.|[^\\]", re.S)
+_ESCAPED = re.compile(r"\\x[0-9A-Fa-f]{2}|\\u[0-9A-Fa-f]{4}|\\U[0-9A-Fa-f]{8}|\\.|[\ud800-\udfff]", re.S)
 _ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "f": "\f", "v": "\v", "b": "\b", "0": "\0", "a": "\a"}
 
 
@@ -214,7 +215,7 @@ class _Reader:
         if not found:
             raise self.error('the literal has no closing "', start, start + 1)
         self.at = found.end()
-        characters = "".join(self.character(piece[0], start + 1 + piece.start()) for piece in _PIECE.finditer(found[1]))
+        characters = _ESCAPED.sub(lambda piece: self.character(piece[0], start + 1 + piece.start()), found[1])
         return Leaf(literal(characters))
 
     def char_class(self) -> Node:

@@ -6,6 +6,8 @@ a character class. A tree says nothing about bytes; the NFA construction turns c
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fsmc.compiler.syntax.charclass import CharClass
@@ -79,6 +81,17 @@ EPSILON = Concat(())
 NOTHING = Alternate(())
 
 
+def counted(parts: Sequence[Expr]) -> list[tuple[Expr, int]]:
+    """The different objects among the parts, each with how often it is there: of a megabyte of text there are few.
+
+    >>> a = Chars(CharClass.of("a"))
+    >>> counted([a, EPSILON, a]) == [(a, 2), (EPSILON, 1)]
+    True
+    """
+    by_id = dict(zip(map(id, parts), parts, strict=True))
+    return [(by_id[number], n) for number, n in Counter(map(id, parts)).items()]
+
+
 def surely_matches(expr: Expr, first: bool = True, last: bool = True) -> bool:
     """Whether some text matches, as far as that can be seen without a machine. first, last: whether nothing need stand before
     it, and after it. Whatever may be empty is taken as empty.
@@ -96,7 +109,11 @@ def surely_matches(expr: Expr, first: bool = True, last: bool = True) -> bool:
         ]
         begin = empty.index(False) if False in empty else len(parts)
         end = len(parts) - (empty[::-1].index(False) if False in empty else len(parts))
-        return all(surely_matches(part, first and i <= begin, last and i >= end - 1) for i, part in enumerate(parts))
+        inside = counted(parts[begin + 1 : end - 1])
+        return all(surely_matches(part, False, False) for part, _ in inside) and all(
+            surely_matches(parts[i], first and i <= begin, last and i >= end - 1)
+            for i in {*range(min(begin + 1, len(parts))), *range(max(end - 1, 0), len(parts))}
+        )
     if isinstance(expr, Alternate):
         return any(surely_matches(branch, first, last) for branch in expr.branches)
     if isinstance(expr, Repeat):

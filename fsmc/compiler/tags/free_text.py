@@ -9,84 +9,88 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from fsmc.compiler.errors import LimitExceeded
+
 MARKER, CALL = 0xFF, 0xFE
 """Bytes that begin no text: of a special token, and of a call of a schema (see `language`)."""
+
+MAX_SOUGHT = 100_000
+"""Bytes of the strings that one free text is searched for, together,"""
+MAX_EDGES = 2_000_000
+"""and what there may be to tell apart after them."""
 
 
 @dataclass(slots=True)
 class FirstOf:
-    """States are numbers from 0, the start. ``texts[q]``: the beginning of a string that state q stands for.
+    """States are numbers from 0, the start. ``lengths[q]``: of the beginning of a string that state q stands for.
+
+    Raises LimitExceeded for more than ``MAX_SOUGHT`` bytes of strings.
 
     >>> found = FirstOf([b"he", b"she"])
     >>> q = 0
     >>> for byte in b"ushe":
     ...     q = found.step(q, byte)
-    >>> sorted(found.complete(q))
+    >>> sorted(found.complete[q])
     [b'he', b'she']
     """
 
     strings: Iterable[bytes]
-    texts: list[bytes] = field(init=False)
-    _children: list[dict[int, int]] = field(init=False)
-    _shorter: list[int] = field(init=False)
+    lengths: list[int] = field(init=False)
+    complete: list[frozenset[bytes]] = field(init=False)
+    """The strings that end where each state has just been entered."""
+    _reads: list[dict[int, int]] = field(init=False)  # the bytes that do not lead back to the start
+    _last: bytearray = field(init=False)
 
     def __post_init__(self) -> None:
         self.strings = sorted(set(self.strings))
-        self.texts, self._children = [b""], [{}]
+        total = sum(map(len, self.strings))
+        if total > MAX_SOUGHT:
+            raise LimitExceeded(
+                "max_sought", MAX_SOUGHT, total, "bytes of texts that end free text, or that it excludes"
+            )
+        self.lengths, ends = [0], {}
+        children: list[dict[int, int]] = [{}]
         for string in self.strings:
             q = 0
             for i, byte in enumerate(string, 1):
-                if byte not in self._children[q]:
-                    self._children[q][byte] = len(self.texts)
-                    self.texts.append(string[:i])
-                    self._children.append({})
-                q = self._children[q][byte]
-        self._ends = {text: q for q, text in enumerate(self.texts)}
-        self._shorter = [0] * len(self.texts)
-        for q in sorted(range(1, len(self.texts)), key=lambda q: len(self.texts[q])):
-            if len(self.texts[q]) > 1:
-                parent = self._ends[self.texts[q][:-1]]
-                self._shorter[q] = self.step(self._shorter[parent], self.texts[q][-1])
-
-    _ends: dict[bytes, int] = field(init=False)
+                if byte not in children[q]:
+                    children[q][byte] = len(children)
+                    self.lengths.append(i)
+                    children.append({})
+                q = children[q][byte]
+            ends[q] = frozenset((string,))
+        shorter = [0] * len(children)
+        self._last = bytearray(len(children))
+        self._reads, self.complete = [{}] * len(children), [frozenset()] * len(children)
+        todo, n_edges = [0], 0
+        for q in todo:  # grows as it goes: those of shorter texts come first
+            is_inside = self._last[q] == MARKER and not shorter[q]
+            self._reads[q] = children[q] if is_inside else self._reads[shorter[q]] | children[q]
+            n_edges += len(self._reads[q])
+            if n_edges > MAX_EDGES:
+                raise LimitExceeded("max_edges", MAX_EDGES, n_edges, "of what free text is searched for")
+            for byte, target in children[q].items():
+                self._last[target] = byte
+                shorter[target] = self._reads[shorter[q]].get(byte, 0) if q else 0
+                self.complete[target] = ends.get(target, frozenset()) | self.complete[shorter[target]]
+                todo.append(target)
 
     def step(self, q: int, byte: int) -> int:
         """The state after one more byte."""
-        while byte not in self._children[q] and q:
-            q = self._shorter[q]
-        return self._children[q].get(byte, 0)
-
-    def complete(self, q: int) -> set[bytes]:
-        """The strings that end where state ``q`` has just been entered."""
-        found = set()
-        while q:
-            if self.texts[q] in self.strings:
-                found.add(self.texts[q])
-            q = self._shorter[q]
-        return found
+        return self._reads[q].get(byte, 0)
 
     def row(self, q: int) -> list[tuple[int, int, int]]:
         """(low, high, state): where the bytes of text lead, as ranges; others only where a string goes on with them."""
-        if MARKER in self.texts[q][-1:]:  # inside the two bytes of a token
-            return [(byte, byte, target) for byte, target in sorted(self._children[q].items())]
-        special = self._reads(q)
+        if self._last[q] == MARKER:  # inside the two bytes of a token
+            return [(byte, byte, target) for byte, target in sorted(self._reads[q].items())]
+        special = self._reads[q]
         spans: list[tuple[int, int, int]] = []
         byte = 0
-        while byte < 0xF5:
-            target = special.get(byte, 0)
-            end = byte
-            while end + 1 < 0xF5 and special.get(end + 1, 0) == target:
-                end += 1
-            spans.append((byte, end, target))
-            byte = end + 1
+        for other in sorted(b for b in special if b < 0xF5):
+            if byte < other:
+                spans.append((byte, other - 1, 0))
+            spans.append((other, other, special[other]))
+            byte = other + 1
+        if byte < 0xF5:
+            spans.append((byte, 0xF4, 0))
         return spans + [(byte, byte, target) for byte, target in sorted(special.items()) if byte >= 0xF5]
-
-    def _reads(self, q: int) -> dict[int, int]:
-        """The bytes that do not lead back to the start."""
-        found: dict[int, int] = {}
-        while True:
-            for byte, target in self._children[q].items():
-                found.setdefault(byte, target)
-            if not q:
-                return found
-            q = self._shorter[q]

@@ -188,6 +188,11 @@ class _Builder:
 
     def literal(self, text: bytes, start: int) -> int:
         """A text, and in place of each special token's name in it the token."""
+        most = self.limits.get("max_states", MAX_NFA_STATES)
+        if len(text) >= most:
+            raise LimitExceeded(
+                "max_states", most, len(text) + 1, "a text of the structural tag alone has so many bytes"
+            )
         states = [self.begin(start)]
         for byte in text:
             states.append(self.new())
@@ -262,7 +267,7 @@ class _Builder:
         refused = {self.as_bytes(text) for text in node.excludes}
         triggers = {self.as_bytes(text) for text in node.triggers}
         found = FirstOf({*refused, *triggers, *ends})
-        complete = [found.complete(q) for q in range(len(found.texts))]
+        complete = found.complete
         states = [self.new() if not strings else -1 for strings in complete]
         entries = (tags_start, end)
 
@@ -299,7 +304,7 @@ class _Builder:
     @staticmethod
     def after_name(
         found: FirstOf,
-        complete: list[set[bytes]],
+        complete: list[frozenset[bytes]],
         q: int,
         name: bytes,
         lead: Callable[[int, bytes], int | None],
@@ -311,7 +316,7 @@ class _Builder:
             q = found.step(q, byte)
             if complete[q]:
                 return lead(q, name[i:])
-        return lead(q, b"") if len(found.texts[q]) >= len(name) else None
+        return lead(q, b"") if found.lengths[q] >= len(name) else None
 
     def as_bytes(self, text: Text | Token) -> bytes:
         """A text of those that end free text; a token as its letter."""
@@ -368,7 +373,8 @@ def first_texts(after: tuple[Any, ...], marker_of: Callable[[Token], Marker], pl
         if isinstance(node, Sequence):
             return begin(node.parts)
         if isinstance(node, Choice):
-            return any(one(part) for part in node.parts)
+            may_be_empty = [one(part) for part in node.parts]  # all of them, also those behind one that is
+            return any(may_be_empty)
         if isinstance(node, Repeat):
             return (node.max is not None and node.max == 0) or one(node.content) or node.min == 0
         what = {Free: "free text", Schema: "a JSON text"}.get(type(node), "a pattern or grammar")
