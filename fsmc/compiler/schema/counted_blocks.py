@@ -15,7 +15,7 @@ from fsmc.compiler.schema.atoms import STRING
 from fsmc.compiler.schema.counted import CountedString
 from fsmc.compiler.schema.outcome_dfa import own_class
 
-ENTRIES_AT_ONCE = 1 << 14
+ENTRIES_AT_ONCE = 1 << 12
 """Edges of a counted string that are made together, for one count at least."""
 
 MIN_ROOM = 12
