@@ -76,7 +76,7 @@ def one_thread() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("page", [name for name, page in RUN.items() if page])
-def test_commands_run(page: str, fsmc_command, toy_folder, one_thread, tmp_path, monkeypatch) -> None:
+def test_commands_run(page: str, fsmc_command, toy_folder, tokenizer_file, one_thread, tmp_path, monkeypatch) -> None:
     from fsmc.runtime import model_files
 
     monkeypatch.chdir(tmp_path)
@@ -84,17 +84,15 @@ def test_commands_run(page: str, fsmc_command, toy_folder, one_thread, tmp_path,
     for name, content in FILES.items():
         Path(name).parent.mkdir(exist_ok=True)
         Path(name).write_text(content, encoding="utf-8")
-    if toy_folder:
-        shutil.copy(toy_folder / "tokenizer.json", "tokenizer.json")
-        shutil.copy(toy_folder / "tokenizer_config.json", "tokenizer_config.json")
-        monkeypatch.setattr(model_files, "_smollm2_file", lambda: toy_folder)
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        shutil.copy((toy_folder or tokenizer_file.parent) / name, name)
+    monkeypatch.setattr(model_files, "_smollm2_file", lambda: toy_folder)
     faults, left_out = [], []
     for shown in RUN[page]:
         for words in variants(shown.line) if shown.line.startswith("fsmc ") else []:
             words = [STAND_FOR.get(word, word) for word in words[1:]]
-            if (words[0] == "plot" and words[1:] and not FIGURES) or (
-                not toy_folder and {"smollm2", "tokenizer.json"} & {*words}
-            ):
+            is_figure = words[0] == "plot" and words[1:]
+            if (is_figure and not FIGURES) or ("smollm2" in words and not toy_folder):
                 left_out.append(shown.line)
             elif fault := _run(fsmc_command, words, shown):
                 faults.append(f"{shown.line}\n{fault}")
