@@ -192,7 +192,9 @@ def _loop_groups(delta: Array, byte_class: Array, ascii_classes: Array, todo: Ar
         for c in ascii_classes:
             if delta[state, c] == state:
                 home[state] = True
-                loops[state] = (NO_CHARACTER - 1) & ~_leaves(delta, byte_class, state, todo, home, NO_CHARACTER - 1, False)
+                loops[state] = (NO_CHARACTER - 1) & ~_leaves(
+                    delta, byte_class, state, todo, home, NO_CHARACTER - 1, False
+                )
                 home[state] = False
                 break
 
@@ -219,7 +221,9 @@ def _spread_groups(delta: Array, byte_class: Array, todo: Array, home: Array, lo
     changed = True
     while changed:
         changed = False
-        for state in range(len(delta) - 1, 0, -1):  # edges lead to higher numbers mostly, so what is found out spreads at once
+        for state in range(
+            len(delta) - 1, 0, -1
+        ):  # edges lead to higher numbers mostly, so what is found out spreads at once
             if home[state] and loops[state] & groups != groups:
                 lost = _leaves(delta, byte_class, state, todo, home, groups, state != best)
                 if lost != 0:
