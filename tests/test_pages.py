@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import pkgutil
 import re
 import runpy
 from pathlib import Path
@@ -33,13 +34,25 @@ def test_examples_on_the_page(page: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=name)
 def test_links_lead_somewhere(page: Path) -> None:
     text = re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
-    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+    for target in re.findall(r"(?:\]\(|^\[[^\]]+\]: |\b(?:href|src)=[\"'])([^)\"'\s]+)", text, flags=re.MULTILINE):
         if not re.match(r"[a-z]+:", target):
             path, _, anchor = target.partition("#")
             found = (page.parent / path).resolve() if path else page
             assert found.exists(), f"{name(page)} links to {target}"
             if anchor and found.suffix == ".md":
                 assert anchor in anchors(found), f"{name(page)} links to {target}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_files_and_names_in_the_text_are_there(page: Path) -> None:
+    """`tests/test_pages.py` is a file, `fsmc.Vocabulary.from_file(…)` something in the package."""
+    for span in re.findall(r"`([^`\n]+)`", page.read_text(encoding="utf-8")):
+        if re.match(r"(benchmarks|docs|examples|fsmc|tests|\.ci)/", span) and "NAME" not in span:
+            assert (ROOT / span).exists(), span
+        if "fsmc.hf" in span:
+            pytest.importorskip("transformers", reason="fsmc.hf is for transformers")
+        if dotted := re.match(r"fsmc(\.[a-zA-Z_]\w*)+", span):
+            assert pkgutil.resolve_name(dotted[0]) is not None, span
 
 
 def anchors(page: Path) -> set[str]:

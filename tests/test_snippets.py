@@ -1,10 +1,9 @@
-"""The Python on the pages runs, with a toy model in the place of a real one; the commands on them have the options that they are shown with."""
+"""The Python on the pages runs, with a toy model in the place of a real one."""
 
 from __future__ import annotations
 
 import functools
 import re
-import shlex
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,10 @@ import numpy as np
 import pytest
 
 import fsmc
-from fsmc.cli import app
+from fsmc.compiler.automata.determinize import determinize
+from fsmc.compiler.automata.minimize import minimize
+from fsmc.compiler.automata.nfa import thompson
+from fsmc.compiler.syntax.regex import parse_regex
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -62,6 +64,8 @@ def given(toy: Any) -> dict[str, Any]:
         "request": {"response_format": {"type": "json_schema", "json_schema": {"name": "ok", "schema": SCHEMA}}},
         "tools": TOOLS,
         "compiler": compiler,
+        "pattern": "[0-9]{1,6}",
+        **{stage.__name__: stage for stage in (parse_regex, thompson, determinize, minimize)},
         "grammar": narrow,
         "narrow": narrow,
         "wide": wide,
@@ -96,6 +100,7 @@ def test_python_runs(page: Path, tmp_path, monkeypatch, request) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(models, "load_model", lambda *_, **__: toy)
     small_caches(monkeypatch)
+    toy.tokenizer.save_pretrained("path/to")
     names = given(toy)
     for block in snippets(page):
         if "llama_cpp" in block:
@@ -124,23 +129,3 @@ def llama_cpp() -> dict[str, Any]:
     from llama_stand_in import StandIn
 
     return {"llama": StandIn(), "LogitsProcessorList": list}
-
-
-COMMANDS = [
-    pytest.param(line.strip().lstrip("$ "), id=f"{page.stem}: {line.strip()[:60]}")
-    for page in PAGES
-    for line in page.read_text(encoding="utf-8").splitlines()
-    if re.match(r" {4}(\$ )?fsmc [a-z]", line)
-]
-
-
-@pytest.mark.parametrize("line", COMMANDS)
-def test_commands_have_these_options(line: str) -> None:
-    import typer
-
-    words = shlex.split(re.sub(r"  +.*| [>|] .*| #.*", "", line.removeprefix("fsmc ")).replace("…", "x"))
-    group = typer.main.get_command(app)
-    with group.make_context("fsmc", [words[0]], resilient_parsing=True) as context:
-        command = group.get_command(context, words[0])
-        assert command is not None, f"there is no command {words[0]}"
-        command.make_parser(context).parse_args(words[1:])

@@ -11,8 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from fsmc.compiler.schema.counted import CountedString
 from fsmc.compiler.schema.document import SchemaDocument
+from fsmc.compiler.schema.format_machine import machine as machine_of
 from fsmc.compiler.schema.machine import SchemaMachine
+from fsmc.compiler.schema.outcome_dfa import OutcomeDFA
 from fsmc.compiler.schema.text_options import TextOptions
 from fsmc.compiler.tokens.lazy_masks import LazyMasks
 from fsmc.compiler.tokens.stacks import EMPTY_STACK
@@ -50,6 +53,8 @@ def warm_up_schemas() -> None:
     tokens = (
         [bytes([byte]) for byte in range(256)] + [b'": "', b'"}'] + [bytes([a, b]) for a in letters for b in letters]
     )
+    string = CountedString(OutcomeDFA.of(machine_of("ab")), 1, 3)  # what only strings with large patterns need
+    string.row(string.dfa.start, 0, 0, 0)
     trie = TokenTrie.build(Vocabulary.from_tokens(tokens))
     masks = LazyMasks(machine, trie)
     row = np.empty(len(trie.all_tokens), np.int32)

@@ -169,14 +169,16 @@ def _returns(delta: Array, byte_class: Array, state: int, lead: int, todo: Array
 
 
 @kernel
-def _leaves(delta: Array, byte_class: Array, state: int, todo: Array, home: Array, groups: int) -> int:
-    """Those of ``groups`` with a byte or character that leads from ``state`` to one that is not ``home``."""
+def _leaves(delta: Array, byte_class: Array, state: int, todo: Array, home: Array, groups: int, any_: bool) -> int:
+    """Those of ``groups`` with a byte or character that leads from ``state`` to one that is not ``home``; some of them if ``any_``."""
     leaves = 0
     for b in range(0x80):
         target = delta[state, byte_class[b]]
         if target <= 0 or not home[target]:
             leaves |= BYTE_GROUP[b]
     leaves &= groups
+    if any_ and leaves != 0:
+        return leaves
     for lead in range(0xC2, 0xF5):
         if (groups & ~leaves) & BYTE_GROUP[lead] != 0 and not _returns(delta, byte_class, state, lead, todo, home):
             leaves |= BYTE_GROUP[lead]
@@ -190,7 +192,9 @@ def _loop_groups(delta: Array, byte_class: Array, ascii_classes: Array, todo: Ar
         for c in ascii_classes:
             if delta[state, c] == state:
                 home[state] = True
-                loops[state] = (NO_CHARACTER - 1) & ~_leaves(delta, byte_class, state, todo, home, NO_CHARACTER - 1)
+                loops[state] = (NO_CHARACTER - 1) & ~_leaves(
+                    delta, byte_class, state, todo, home, NO_CHARACTER - 1, False
+                )
                 home[state] = False
                 break
 
@@ -213,13 +217,15 @@ def _spread_groups(delta: Array, byte_class: Array, todo: Array, home: Array, lo
         return
     for state in range(1, len(delta)):
         home[state] = True
-    groups = (NO_CHARACTER - 1) & ~_leaves(delta, byte_class, best, todo, home, NO_CHARACTER - 1)
+    groups = (NO_CHARACTER - 1) & ~_leaves(delta, byte_class, best, todo, home, NO_CHARACTER - 1, False)
     changed = True
     while changed:
         changed = False
-        for state in range(1, len(delta)):
+        for state in range(
+            len(delta) - 1, 0, -1
+        ):  # edges lead to higher numbers mostly, so what is found out spreads at once
             if home[state] and loops[state] & groups != groups:
-                lost = _leaves(delta, byte_class, state, todo, home, groups)
+                lost = _leaves(delta, byte_class, state, todo, home, groups, state != best)
                 if lost != 0:
                     changed = True
                     if state == best:

@@ -56,10 +56,18 @@ def ends_character(dfa: OutcomeDFA, n_content: int) -> npt.NDArray[np.bool_]:
     return whole
 
 
-def longest_rests(dfa: OutcomeDFA, whole: npt.NDArray[np.bool_]) -> npt.NDArray[np.float64]:
-    """float64[n_states]: the most characters that an accepted rest has, inf where there is no bound, -inf for DEAD."""
+def pairs_of(dfa: OutcomeDFA) -> npt.NDArray[np.int64]:
+    """int64, sorted: ``source * n_states + target`` of each pair of states that an edge joins, once."""
     source, column = np.nonzero(dfa.delta)
-    target = dfa.delta[source, column]
+    pairs: npt.NDArray[np.int64] = np.unique(source * dfa.n_states + dfa.delta[source, column])
+    return pairs
+
+
+def longest_rests(
+    dfa: OutcomeDFA, whole: npt.NDArray[np.bool_], pairs: npt.NDArray[np.int64]
+) -> npt.NDArray[np.float64]:
+    """float64[n_states]: the most characters that an accepted rest has, inf where there is no bound, -inf for DEAD."""
+    source, target = pairs // dfa.n_states, pairs % dfa.n_states
     longest = np.where(dfa.outcome >= 0, 0.0, -np.inf)
     endless = np.ones(dfa.n_states, np.bool_)  # until peeled off: a state with an endless successor, or on a cycle
     while True:
@@ -83,19 +91,18 @@ def lengths_of(dfa: OutcomeDFA, whole: npt.NDArray[np.bool_], maximum: int) -> L
     From a state that one character leads back to itself, every length from its shortest rest on is possible; so it is, from
     some length on, for whatever reaches such a state. Only shorter rests, and those of other states, are counted out.
     """
-    n = dfa.n_states
-    source, column = np.nonzero(dfa.delta)
-    pairs = np.unique(source * n + dfa.delta[source, column])  # int64, sorted: each pair of states once
+    n, pairs = dfa.n_states, pairs_of(dfa)
     enough = _all_lengths_from(pairs, whole, dfa.outcome)
-    longest = longest_rests(dfa, whole)
+    longest = longest_rests(dfa, whole, pairs)
     known = np.minimum(enough, longest)  # inf: neither a bound nor such a loop
     known[0] = 0
     n_known = int(min(known.max() + 1, maximum + 1))
     if n_known * n > MAX_LENGTH_BITS:
         raise LimitExceeded("max_length_bits", MAX_LENGTH_BITS, n_known * n, "pattern and length bound together")
-    reach = np.zeros((n, n_known), np.bool_)
-    _reach_lengths(pairs, whole, dfa.outcome, reach)
-    return Lengths(reach, enough <= n_known)
+    by_length = np.zeros((n_known, n), np.bool_)
+    ends = whole[pairs % n]
+    _reach_lengths(pairs[ends], pairs[~ends], dfa.outcome, by_length)
+    return Lengths(np.ascontiguousarray(by_length.T), enough <= n_known)
 
 
 def _all_lengths_from(
@@ -135,24 +142,56 @@ def _one_character_loops(
 
 
 @kernel
-def _reach_lengths(pairs: Array, whole: Array, outcome: Array, reach: Array) -> None:
-    """Fill ``reach`` length by length. Inside a character a state has the lengths of where that ends: repeat until stable."""
-    n, known = reach.shape
+def _reach_lengths(ending: Array, inside: Array, outcome: Array, by_length: Array) -> None:
+    """Fill ``by_length`` row by row: which states have a rest of so many characters. Pairs of states: ``ending`` where the edge ends a
+    character, ``inside`` where it does not; in the middle of a character a state has the lengths of where that ends: repeat until stable.
+    """
+    known, n = by_length.shape
     for k in range(known):
-        for q in range(n):
-            reach[q, k] = k == 0 and outcome[q] >= 0
-        if k > 0:
-            for pair in pairs:
-                q, t = pair // n, pair % n
-                if whole[t] and reach[t, k - 1]:
-                    reach[q, k] = True
+        now = by_length[k]
+        if k == 0:
+            for q in range(n):
+                now[q] = outcome[q] >= 0
+        else:
+            before = by_length[k - 1]
+            for pair in ending:
+                if before[pair % n]:
+                    now[pair // n] = True
         changed = True
         while changed:
             changed = False
-            for pair in pairs:
-                q, t = pair // n, pair % n
-                if not whole[t] and reach[t, k] and not reach[q, k]:
-                    reach[q, k] = changed = True
+            for i in range(
+                len(inside) - 1, -1, -1
+            ):  # states are numbered as they are met: the ends of characters come last
+                q, t = inside[i] // n, inside[i] % n
+                if now[t] and not now[q]:
+                    now[q] = changed = True
+
+
+@kernel
+def _one_row(
+    targets: Array, whole: Array, reach: Array, always: Array, longest: Array,
+    low: int, high: int, here: int, there: int, row: Array,
+) -> None:  # fmt: skip
+    """`CountedString.row`: a rest from here has ``low`` to ``high`` characters. longest: of no state where there is a maximum."""
+    known = reach.shape[1]
+    for c in range(len(targets)):
+        t = targets[c]
+        row[c] = 0
+        if t == 0:
+            continue
+        n = 1 if whole[t] else 0
+        least, most = max(low - n, 0), high - n
+        if len(longest) > 0:
+            fits = longest[t] >= least
+        else:
+            fits = always[t] and most >= known
+            for k in range(least, min(most + 1, known)):
+                if reach[t, k]:
+                    fits = True
+                    break
+        if fits:
+            row[c] = t + (there if n else here)
 
 
 class CountedString:
@@ -176,9 +215,11 @@ class CountedString:
         self.dfa, self.minimum, self.maximum = escape_json(content), minimum, maximum
         self.whole = ends_character(self.dfa, content.n_states)
         self.lengths = None if maximum is None else lengths_of(self.dfa, self.whole, maximum)
-        self.longest = longest_rests(self.dfa, self.whole) if maximum is None else None
+        self.longest = longest_rests(self.dfa, self.whole, pairs_of(self.dfa)) if maximum is None else None
         self.shortest: npt.NDArray[np.int64] | None = None
-        self._fits: dict[int, npt.NDArray[np.bool_]] = {}
+        nothing, never = np.zeros((self.dfa.n_states, 0), np.bool_), np.zeros(self.dfa.n_states, np.bool_)
+        reach, always = (nothing, never) if self.lengths is None else (self.lengths.reach, self.lengths.always)
+        self._limits = self.whole, reach, always, np.zeros(0) if self.longest is None else self.longest
         self.longest_short_rest = 0  # characters that bring any state to an end
         if self.lengths is not None and maximum is not None:
             reach = self.lengths.reach
@@ -217,22 +258,10 @@ class CountedString:
 
     def row(self, state: int, count: int, here: int, there: int) -> npt.NDArray[np.int32]:
         """int32[n_classes]: the edges of one state at one count, as in `rows`."""
-        targets = self.dfa.delta[state]
-        whole = self.whole[targets]
-        fits = np.where(whole, self._known_fits(self.next_count(count))[targets], self._known_fits(count)[targets])
-        row: npt.NDArray[np.int32] = np.where(fits & (targets > 0), np.where(whole, there, here) + targets, 0).astype(
-            np.int32
-        )
+        row = np.empty(self.dfa.delta.shape[1], np.int32)
+        low, high = self.minimum - count, -1 if self.maximum is None else self.maximum - count
+        _one_row(self.dfa.delta[state], *self._limits, low, high, here, there, row)
         return row
-
-    def _known_fits(self, count: int) -> npt.NDArray[np.bool_]:
-        """`fits`, remembered."""
-        known = self._fits.get(count)
-        if known is None:
-            if len(self._fits) > 64:
-                self._fits.clear()
-            known = self._fits[count] = self.fits(count)
-        return known
 
     def room(self, counts: Sequence[int]) -> npt.NDArray[np.int32]:
         """int32[n_counts, n_states]: from a state with a loop on single characters, how many of them may follow (see `Tables`).
@@ -242,6 +271,12 @@ class CountedString:
         if self.shortest is None or self.maximum is None:
             return np.full((len(counts), self.dfa.n_states), FOREVER, np.int32)
         return (self.maximum - np.array(counts)[:, None] - self.shortest).astype(np.int32)
+
+    def room_of(self, state: int, count: int) -> int:
+        """`room` of one state."""
+        if self.shortest is None or self.maximum is None:
+            return FOREVER
+        return self.maximum - count - int(self.shortest[state])
 
     def may_end(self, count: int) -> bool:
         """Whether a text of so many characters is long enough."""

@@ -15,7 +15,7 @@ from fsmc.compiler.schema.atoms import STRING
 from fsmc.compiler.schema.counted import CountedString
 from fsmc.compiler.schema.outcome_dfa import own_class
 
-ENTRIES_AT_ONCE = 1 << 14
+ENTRIES_AT_ONCE = 1 << 12
 """Edges of a counted string that are made together, for one count at least."""
 
 MIN_ROOM = 12
@@ -122,9 +122,14 @@ class CountedBlocks:
             row = counted.row(state - start, first, start, self._offset(counted.next_count(first)))
             outcome = dfa.outcome[state - start] if counted.may_end(first) else -1
             quote = self._exits[outcome] if outcome >= 0 else row[dfa.byte_class[ord('"')]]
-            room = counted.room([first])[0, state - start]
+            codes = np.empty((1, len(row) + 1), np.int32)
+            codes[0, :-1], codes[0, -1] = row, quote
             self.rsm.set_rows(
-                state, self._map, np.append(row, quote)[None], loops=self._loops[state - start], room=room
+                state,
+                self._map,
+                codes,
+                loops=int(self._loops[state - start]),
+                room=counted.room_of(state - start, first),
             )
             return
         counts = range(first, first + n_counts)
