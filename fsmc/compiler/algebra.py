@@ -1,14 +1,13 @@
 """The algebra of compiled constraints: ``a & b``, ``a | b``, ``a - b``, ``~a``, ``a + b``, inclusion and equivalence.
 
-Three ways, each exact:
+Four ways, each exact:
 
 - Two regular constraints are combined as DFAs.
 - Two JSON Schemas are combined as schemas, so of *values*: ``a - b`` has the JSON texts of the values that are valid under a and not
   under b, ``~a`` those of all other values.
 - A regular constraint and any other one are run side by side (`rsm_product`), so as sets of *texts*.
-
-Two others that are not regular have no machine of this kind for their combination (the intersection of two context-free languages need
-not be one), and ConstraintError says so.
+- Two others are run side by side where their calls nest in each other (`pair_machine`); the intersection of two context-free languages need not
+  be one, and ConstraintError then shows a text in which they do not.
 """
 
 from __future__ import annotations
@@ -24,6 +23,7 @@ import referencing.jsonschema
 from fsmc.compiler.automata import algebra as regular
 from fsmc.compiler.automata.dfa import DFA
 from fsmc.compiler.automata.equivalence import difference_witness, shortest_string
+from fsmc.compiler.automata.pair_machine import PairMachine
 from fsmc.compiler.automata.product_machine import ProductMachine
 from fsmc.compiler.automata.rsm import RSM
 from fsmc.compiler.automata.rsm_product import BOTH, DFA_ONLY, EITHER, Analysis, Combination
@@ -37,6 +37,9 @@ from fsmc.compiler.tags.machine import TagMachine
 from fsmc.compiler.tags.recipe import TagRecipe
 from fsmc.compiler.tags.tree import Automaton, Pattern, Schema, Sequence
 from fsmc.compiler.tokens.vocabulary import Vocabulary
+
+MAX_PAIRED = 40_000
+"""States of two constraints at once, neither of which is regular."""
 
 _DRAFT_URIS = {
     4: "http://json-schema.org/draft-04/schema#",
@@ -146,9 +149,8 @@ def _combined(
         return _of_product(Analysis(b.machine, a.dfa, if_a_is_regular), vocab, source)
     if b.dfa is not None:
         return _of_product(Analysis(a.machine, b.dfa, if_b_is_regular), vocab, source)
-    raise ConstraintError(
-        f"a {a.kind} and a {b.kind} cannot be combined exactly: neither is regular, and they are not two JSON Schemas"
-    )
+    pair = PairMachine(a.machine, b.machine, if_a_is_regular)
+    return _of_product(Analysis(pair.rsm, _all_bytes(), BOTH, max_pairs=MAX_PAIRED), vocab, source)
 
 
 def shared_vocabulary(a: CompiledGrammar, b: CompiledGrammar) -> Vocabulary:

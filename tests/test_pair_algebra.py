@@ -1,0 +1,227 @@
+"""Two constraints neither of which is regular: text by text against both, all short texts, masks without dead ends, errors that say where."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import fsmc
+from fsmc.compiler import algebra
+from tests.test_constraint_algebra import COMPILER, VOCAB, walk_without_dead_ends
+from tests.tokens.mask_oracles import row_tokens
+
+OPERATIONS: dict[str, Callable[[bool, bool], bool]] = {
+    "&": lambda a, b: a and b,
+    "|": lambda a, b: a or b,
+    "-": lambda a, b: a and not b,
+}
+
+
+def combined(sign: str, a: fsmc.CompiledGrammar, b: fsmc.CompiledGrammar) -> fsmc.CompiledGrammar | None:
+    """The combination, None where it is empty."""
+    try:
+        return a & b if sign == "&" else a | b if sign == "|" else a - b
+    except fsmc.EmptyLanguageError:
+        return None
+
+
+def check(a: fsmc.CompiledGrammar, b: fsmc.CompiledGrammar, texts: list[bytes], walk: bool = True) -> None:
+    """All three combinations on the texts, and beginnings of them; no dead ends; the shortest text."""
+    for sign, accepts in OPERATIONS.items():
+        made = combined(sign, a, b)
+        right = {text: accepts(a.machine.matches(text), b.machine.matches(text)) for text in texts}
+        for text, expected in right.items():
+            assert (made is not None and made.machine.matches(text)) == expected, (sign, text)
+        if made is not None:
+            shortest = made.machine.builder.analysis.shortest()
+            assert made.machine.matches(shortest)
+            assert accepts(a.machine.matches(shortest), b.machine.matches(shortest))
+            assert all(len(shortest) <= len(text) for text, expected in right.items() if expected)
+            if walk:
+                walk_without_dead_ends(made)
+
+
+def samples(grammar: fsmc.CompiledGrammar, rng: random.Random, n: int) -> list[bytes]:
+    """Texts that are walked at random, with some of their beginnings and endings."""
+    found = []
+    mask = fsmc.allocate_token_bitmask(1, VOCAB.size)
+    for _ in range(n):
+        matcher, text = fsmc.GrammarMatcher(grammar), b""
+        while len(text) < 40 and not (matcher.is_completed() and rng.random() < 0.3):
+            matcher.fill_next_token_bitmask(mask)
+            allowed = [VOCAB.token(i) for i in row_tokens(np.asarray(mask[0])) if VOCAB.token(i)]
+            if not allowed:
+                break
+            usual = [token for token in allowed if token in b'[]{}",:1ab5x()<>/'] or allowed
+            closing = [token for token in usual if token in b'"]})>/1,'] if len(text) > 12 else []
+            chosen = rng.choice(closing or usual)
+            assert matcher.accept_bytes(chosen)
+            text += chosen
+        found += [text, text[:-1], text + b"]"]
+    return found
+
+
+# ── grammars of all kinds, all short texts ───────────────────────────────────────────────────────────────────────────
+
+
+def random_grammar(rng: random.Random) -> str:
+    """Rules over ( ) [ ] x, some of which nest in the middle."""
+    forms = ['"(" {} ")"', '"[" {} "]"', '"x" {}', '{} "x"', '"x"', '""', '"[" {} ")"', '"(" {} ")" {}', '"x" {} "x"']
+    rules = ["root", "a", "b"]
+    lines = []
+    for name in rules:
+        bodies = [rng.choice(forms).format(*(rng.choice(rules) for _ in range(2))) for _ in range(rng.randint(1, 3))]
+        last = rng.choice(['""', '"x"', '"()"'])
+        lines.append(f"{name} ::= {' | '.join([*bodies, last])}")
+    return "\n".join(lines)
+
+
+SHORT = [bytes(text) for n in range(6) for text in itertools.product(b"()[]x", repeat=n)]
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_random_grammars_on_all_short_texts(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(algebra, "MAX_PAIRED", 1000)
+    rng = random.Random(seed)
+    a, b = (COMPILER.compile_grammar(random_grammar(rng)) for _ in range(2))
+    if a.dfa is not None or b.dfa is not None:
+        return
+    texts = {text: (a.machine.matches(text), b.machine.matches(text)) for text in SHORT}
+    for sign, accepts in OPERATIONS.items():
+        try:
+            made = combined(sign, a, b)
+        except (fsmc.ConstraintError, fsmc.LimitExceeded) as error:
+            assert "in different orders" in str(error) or "max_pairs=1000" in str(error)  # sets of readings without end
+            continue
+        wrong = [t for t, both in texts.items() if (made is not None and made.machine.matches(t)) != accepts(*both)]
+        assert not wrong, (sign, wrong[:5])
+        if made is not None:
+            walk_without_dead_ends(made, seed)
+
+
+def test_most_random_grammars_can_be_combined(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(algebra, "MAX_PAIRED", 1000)
+    n_combined = n_refused = 0
+    for seed in range(25):
+        rng = random.Random(seed)
+        a, b = (COMPILER.compile_grammar(random_grammar(rng)) for _ in range(2))
+        if a.dfa is None and b.dfa is None:
+            try:
+                combined("&", a, b)
+                n_combined += 1
+            except (fsmc.ConstraintError, fsmc.LimitExceeded):
+                n_refused += 1
+    assert n_combined >= 5 and n_combined > n_refused
+
+
+# ── JSON in a grammar, in schemas, in tags ───────────────────────────────────────────────────────────────────────────
+
+JSON = r"""root ::= value
+value ::= object | array | string | number | "true" | "false" | "null"
+object ::= "{" (member ("," member)*)? "}"
+member ::= string ":" value
+array ::= "[" (value ("," value)*)? "]"
+string ::= "\"" ([^"\\\x00-\x1f] | "\\" ["\\/bfnrt])* "\""
+number ::= "-"? ("0" | [1-9] [0-9]*) ("." [0-9]+)?
+"""
+LISTS = 'root ::= "[" (root ("," root)*)? "]" | "{" "\\"a\\":" root "}" | [0-9]+'
+TREE = {"type": "array", "items": {"$ref": "#"}, "maxItems": 2}
+
+
+def random_schema(rng: random.Random, depth: int = 2) -> dict[str, object]:
+    kind = rng.choice(["array", "object", "tree", "any"] if depth else ["integer", "string", "enum"])
+    if kind == "array":
+        return {"type": "array", "items": random_schema(rng, depth - 1), "maxItems": rng.randint(1, 3)}
+    if kind == "object":
+        names = rng.sample(["a", "b", "c"], 2)
+        properties = {name: random_schema(rng, depth - 1) for name in names}
+        return {"type": "object", "properties": properties, "additionalProperties": rng.random() < 0.3}
+    if kind == "any":
+        return {"anyOf": [random_schema(rng, depth - 1), random_schema(rng, depth - 1)]}
+    simple: dict[str, dict[str, object]] = {
+        "tree": {"type": "array", "items": {"type": "array"}},
+        "integer": {"type": "integer", "minimum": rng.randint(-5, 5)},
+        "string": {"type": "string", "maxLength": rng.randint(0, 4)},
+        "enum": {"enum": [1, "x", [1], {"a": []}]},
+    }
+    return simple[kind]
+
+
+@pytest.mark.parametrize("grammar", [JSON, LISTS], ids=["json", "lists"])
+@pytest.mark.parametrize("seed", range(6))
+def test_random_schemas_and_grammars_of_json(grammar: str, seed: int) -> None:
+    rng = random.Random(seed)
+    schema, other = COMPILER.compile_json_schema(random_schema(rng)), COMPILER.compile_grammar(grammar)
+    check(schema, other, [*samples(schema, rng, 8), *samples(other, rng, 8), b"", b"[[]", b'{"a":1}'])
+    check(other, schema, samples(schema, rng, 4))
+
+
+def tag(begin: str, schema: object, end: str = "</a>") -> dict[str, object]:
+    return {"type": "tag", "begin": begin, "content": {"type": "json_schema", "json_schema": schema}, "end": end}
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_tags_with_schemas(seed: int) -> None:
+    rng = random.Random(seed)
+    tags = [tag(begin, random_schema(rng, 1)) for begin in ("<a>", "<b>", "<a>", "<ab>")]
+    a = COMPILER.compile_structural_tag({"type": "or", "elements": [tags[0], tags[1], tag("<c>", TREE)]})
+    b = COMPILER.compile_structural_tag({"type": "or", "elements": [tags[2], tags[3], tag("<c>", {"maxItems": 1})]})
+    check(a, b, [*samples(a, rng, 8), *samples(b, rng, 8), b"<c>[[]]</a>", b"<c>[[],[]]</a>"])
+    schema = COMPILER.compile_structural_tag({"type": "json_schema", "json_schema": TREE})
+    check(schema, COMPILER.compile_json_schema({"type": "array", "maxItems": 1}), [b"[]", b"[[]]", b"[[],[]]", b"[1]"])
+
+
+def test_free_text_with_calls_in_it() -> None:
+    def calls(*begins: str) -> fsmc.CompiledGrammar:
+        tags = [tag(begin, TREE) for begin in begins]
+        return COMPILER.compile_structural_tag({"type": "triggered_tags", "triggers": ["<"], "tags": tags})
+
+    a, b = calls("<a>", "<b>"), calls("<b>", "<c>")
+    check(
+        a,
+        b,
+        [b"", b"hi", b"x<a>[]</a>y", b"x<b>[[]]</a>y", b"<b>[]</a><c>[]</a>", b"<b>[]</a>z<b>[[],[]]</a>", b"<b>["],
+    )
+
+
+def test_inclusion_with_a_shortest_witness() -> None:
+    grammar, anything = COMPILER.compile_grammar(JSON), COMPILER.compile_json_schema(True)
+    trees = COMPILER.compile_json_schema(TREE)
+    assert trees.subset_of(grammar) and trees.subset_of(anything) and not grammar.subset_of(trees)
+    witness = anything.equivalent(grammar).witness
+    assert witness is not None and anything.machine.matches(witness) != grammar.machine.matches(witness)
+    narrow, wide = (COMPILER.compile_structural_tag(tag("<a>", {**TREE, "maxItems": n})) for n in (0, 1))
+    assert narrow.subset_of(wide) and wide.subset_of(narrow).witness == b"<a>[[]]</a>"
+    same = COMPILER.compile_grammar('root ::= "[" ( | root | root "," root) "]"')
+    assert same.equivalent(trees) and (same & trees).equivalent(trees)
+
+
+def test_products_go_on_being_combined() -> None:
+    short = COMPILER.compile_json_schema(TREE) & COMPILER.compile_regex(".{0,9}")
+    both = short & COMPILER.compile_grammar(LISTS)
+    check(both, COMPILER.compile_json_schema({"type": "array", "maxItems": 1}), [b"[]", b"[[]]", b"[[],[]]", b"[1]"])
+
+
+# ── where it ends ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("sign", OPERATIONS)
+def test_brackets_that_cross(sign: str) -> None:
+    """aⁿbⁿcᵐ and aᵐbⁿcⁿ: what both allow is not even context-free."""
+    a = COMPILER.compile_grammar('root ::= ab "c"*\nab ::= "a" ab "b" | ""')
+    b = COMPILER.compile_grammar('root ::= "a"* bc\nbc ::= "b" bc "c" | ""')
+    with pytest.raises(fsmc.ConstraintError, match=r"in different orders, as in .a{9}b+.$"):
+        combined(sign, a, b)
+
+
+def test_what_differs_and_what_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    unique = COMPILER.compile_json_schema({"type": "array", "uniqueItems": True})
+    with pytest.raises(fsmc.ConstraintError, match="uniqueItems"):
+        unique & COMPILER.compile_grammar(JSON)
+    monkeypatch.setattr(algebra, "MAX_PAIRED", 10)
+    with pytest.raises(fsmc.LimitExceeded, match="max_pairs=10"):
+        COMPILER.compile_json_schema(TREE) & COMPILER.compile_grammar(JSON)
