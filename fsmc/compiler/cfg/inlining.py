@@ -40,18 +40,28 @@ def inline(nets: dict[int, Net], root: int, limits: Limits) -> None:
             for caller in callers[symbol]
         ):
             continue
+        together = {symbol: net}
+        if len(callers[symbol]) == 1:  # those that the same rule calls go into it at once: it is made anew each time
+            (caller,) = callers[symbol]
+            room = MAX_PLACES - len(nets[caller].rows) - _calls(nets[caller], symbol) * len(net.rows)
+            while heap and (other := heap[0][1]) in nets and callers[other] == {caller} != {other}:
+                room -= _calls(nets[caller], other) * len(nets[other].rows)
+                if room < 0:
+                    break
+                together[heapq.heappop(heap)[1]] = nets[other]
         try:
-            changed = {caller: _with(nets[caller], symbol, net, small) for caller in callers[symbol]}
+            changed = {caller: _with(nets[caller], together, small) for caller in callers[symbol]}
         except LimitExceeded as error:
             if error.name == "max_seconds":
                 raise
             continue
         n_made += sum(len(made.rows) for made in changed.values())
         nets.update(changed)
-        for called in net.symbols() & nets.keys():
-            callers[called].discard(symbol)
-            callers[called] |= callers[symbol]
-        del nets[symbol], callers[symbol]
+        for symbol, net in together.items():
+            for called in net.symbols() & nets.keys():
+                callers[called].discard(symbol)
+                callers[called] |= callers[symbol]
+            del nets[symbol], callers[symbol]
     reached, pending = {root}, [root]
     while pending:
         for called in nets[pending.pop()].symbols() & nets.keys():
@@ -70,23 +80,24 @@ def _cost(nets: dict[int, Net], callers: dict[int, set[int]], symbol: int) -> in
     return len(nets[symbol].rows) * max(1, len(callers[symbol]))
 
 
-def _with(net: Net, symbol: int, body: Net, limits: Limits) -> Net:
-    """The net with a copy of ``body`` in place of each call of the symbol.
+def _with(net: Net, bodies: dict[int, Net], limits: Limits) -> Net:
+    """The net with a copy of the body in place of each call of one of the symbols.
 
-    Where the body may be empty the net has a way past it already. The copy is entered by a first letter only: with a second way past
+    Where a body may be empty the net has a way past it already. The copy is entered by a first letter only: with a second way past
     it, a rule in which this one is followed by the rule itself would begin with itself again.
     """
     draft = Draft(limits)
     draft.copy(net)
     draft.final = {place for place, is_final in enumerate(net.final) if is_final}
     for place, row in enumerate(net.rows):
-        target = row.get(SYMBOL + symbol)
-        if target is None:
-            continue
-        draft.edges[place] = [edge for edge in draft.edges[place] if edge[0] != SYMBOL + symbol]
-        first = draft.copy(body)
-        draft.edges[place] += [(letter, first + to) for letter, to in body.rows[0].items()]
-        for end, is_final in enumerate(body.final):
-            if is_final:
-                draft.skips[first + end].append(target)
+        called = [letter for letter in row if letter - SYMBOL in bodies]
+        if called:
+            draft.edges[place] = [edge for edge in draft.edges[place] if edge[0] - SYMBOL not in bodies]
+        for letter in called:
+            body, target = bodies[letter - SYMBOL], row[letter]
+            first = draft.copy(body)
+            draft.edges[place] += [(letter, first + to) for letter, to in body.rows[0].items()]
+            for end, is_final in enumerate(body.final):
+                if is_final:
+                    draft.skips[first + end].append(target)
     return draft.to_net()
