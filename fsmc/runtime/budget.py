@@ -43,6 +43,9 @@ NEVER = 1 << 60
 
 MAX_EXACT_STATES = 256
 """Of a machine without calls, up to which plans are searched token by token."""
+FOUND_IS_LONGER = 2
+"""Where items or members that must differ are still to come, an ending of so many bytes is known to exist; the one that is found need not
+be the shortest: so many times the bytes are asked for."""
 MAX_WALKS = 2_000
 """Of the token trie, in one search token by token."""
 MAX_HARD_TOKENS, MAX_HARD_IN_GROUP = 24, 6
@@ -123,7 +126,8 @@ class TokenBudget:
                 ends = token_ends(self.machine, self.stacks, self.trie, state, stack, only_ends=True).ends.tolist()
                 try:
                     costs = [self._some_cost(q, top, bool(used)) for q, top, used in ends]
-                    known = min(NEVER, 1 + _INSIDE_CHARACTER + max(costs, default=0))
+                    most = 1 + _INSIDE_CHARACTER + max(costs, default=0)
+                    known = min(NEVER, most * (FOUND_IS_LONGER if self._records else 1))
                 except LimitExceeded:
                     pass
             self._enough[state, stack] = known

@@ -190,11 +190,16 @@ def frozen_array(
     """
     if not isinstance(array, np.ndarray) or array.dtype != dtype:
         raise MachineError(f"{name} must be an array of {np.dtype(dtype)}, not {getattr(array, 'dtype', type(array))}")
-    if array.ndim != len(shape) or any(want not in (None, have) for want, have in zip(shape, array.shape, strict=True)):
+    given = array.shape
+    if len(given) != len(shape) or any(w is not None and w != n for w, n in zip(shape, given, strict=True)):
         raise MachineError(
             f"{name} has shape {array.shape}, expected {tuple('any' if n is None else n for n in shape)}"
         )
-    view = np.require(array, requirements=["C", "A"]).view(np.ndarray)
+    view = (
+        array.view(np.ndarray)
+        if array.flags.c_contiguous and array.flags.aligned
+        else np.require(array, requirements=["C", "A"]).view(np.ndarray)
+    )
     view.flags.writeable = False
     return view
 

@@ -8,11 +8,13 @@ that keeps the whole within the bounds.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
+from fsmc.compiler.automata.byte_groups import loop_groups
 from fsmc.compiler.automata.dfa import Array
 from fsmc.compiler.automata.tables import FOREVER
 from fsmc.compiler.errors import LimitExceeded
@@ -85,24 +87,51 @@ def longest_rests(
         longest = better
 
 
-def lengths_of(dfa: OutcomeDFA, whole: npt.NDArray[np.bool_], maximum: int) -> Lengths:
-    """The lengths of accepted rests, as far as they matter for texts of at most ``maximum`` characters.
+@dataclass(frozen=True, slots=True, eq=False)
+class Content:
+    """What counting the characters of strings asks about the machine over them, whatever the bounds are.
 
-    From a state that one character leads back to itself, every length from its shortest rest on is possible; so it is, from
-    some length on, for whatever reaches such a state. Only shorter rests, and those of other states, are counted out.
+    dfa: over their JSON text. whole: see `ends_character`. pairs: see `pairs_of`. enough, longest: see `_all_lengths_from`,
+    `longest_rests`. loops: groups of single characters that lead back to a state (see `loop_groups`).
     """
-    n, pairs = dfa.n_states, pairs_of(dfa)
-    enough = _all_lengths_from(pairs, whole, dfa.outcome)
-    longest = longest_rests(dfa, whole, pairs)
-    known = np.minimum(enough, longest)  # inf: neither a bound nor such a loop
-    known[0] = 0
-    n_known = int(min(known.max() + 1, maximum + 1))
-    if n_known * n > MAX_LENGTH_BITS:
-        raise LimitExceeded("max_length_bits", MAX_LENGTH_BITS, n_known * n, "pattern and length bound together")
-    by_length = np.zeros((n_known, n), np.bool_)
-    ends = whole[pairs % n]
-    _reach_lengths(pairs[ends], pairs[~ends], dfa.outcome, by_length)
-    return Lengths(np.ascontiguousarray(by_length.T), enough <= n_known)
+
+    dfa: OutcomeDFA
+    whole: npt.NDArray[np.bool_]
+    pairs: npt.NDArray[np.int64]
+    enough: npt.NDArray[np.float64]
+    longest: npt.NDArray[np.float64]
+    loops: npt.NDArray[np.int64]
+    _lengths: dict[int, Lengths] = field(default_factory=dict)
+
+    def lengths(self, maximum: int) -> Lengths:
+        """The lengths of accepted rests, as far as they matter for texts of at most ``maximum`` characters.
+
+        From a state that one character leads back to itself, every length from its shortest rest on is possible; so it is, from
+        some length on, for whatever reaches such a state. Only shorter rests, and those of other states, are counted out.
+        """
+        n = self.dfa.n_states
+        known = np.minimum(self.enough, self.longest)  # inf: neither a bound nor such a loop
+        known[0] = 0
+        n_known = int(min(known.max() + 1, maximum + 1))
+        if n_known * n > MAX_LENGTH_BITS:
+            raise LimitExceeded("max_length_bits", MAX_LENGTH_BITS, n_known * n, "pattern and length bound together")
+        lengths = self._lengths.get(n_known)
+        if lengths is None:
+            by_length = np.zeros((n_known, n), np.bool_)
+            ends = self.whole[self.pairs % n]
+            _reach_lengths(self.pairs[ends], self.pairs[~ends], self.dfa.outcome, by_length)
+            lengths = self._lengths[n_known] = Lengths(np.ascontiguousarray(by_length.T), self.enough <= n_known)
+        return lengths
+
+
+@lru_cache(maxsize=32)
+def content_of(content: OutcomeDFA) -> Content:
+    """`Content` of a machine over the characters themselves; remembered for the machines that many schemas share."""
+    dfa = escape_json(content)
+    whole, pairs = ends_character(dfa, content.n_states), pairs_of(dfa)
+    loops = loop_groups(dfa.delta, dfa.byte_class, spread=False)  # `CountedString.room` is for loops
+    enough, longest = _all_lengths_from(pairs, whole, dfa.outcome), longest_rests(dfa, whole, pairs)
+    return Content(dfa, whole, pairs, enough, longest, np.where(whole, loops, 0))
 
 
 def _all_lengths_from(
@@ -212,10 +241,10 @@ class CountedString:
     """
 
     def __init__(self, content: OutcomeDFA, minimum: int, maximum: int | None) -> None:
-        self.dfa, self.minimum, self.maximum = escape_json(content), minimum, maximum
-        self.whole = ends_character(self.dfa, content.n_states)
-        self.lengths = None if maximum is None else lengths_of(self.dfa, self.whole, maximum)
-        self.longest = longest_rests(self.dfa, self.whole, pairs_of(self.dfa)) if maximum is None else None
+        self.content, self.minimum, self.maximum = content_of(content), minimum, maximum
+        self.dfa, self.whole = self.content.dfa, self.content.whole
+        self.lengths = None if maximum is None else self.content.lengths(maximum)
+        self.longest = self.content.longest if maximum is None else None
         self.shortest: npt.NDArray[np.int64] | None = None
         nothing, never = np.zeros((self.dfa.n_states, 0), np.bool_), np.zeros(self.dfa.n_states, np.bool_)
         reach, always = (nothing, never) if self.lengths is None else (self.lengths.reach, self.lengths.always)

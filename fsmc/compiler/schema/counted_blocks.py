@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fsmc.compiler.automata.byte_groups import loop_groups
 from fsmc.compiler.automata.lazy_rsm import LazyRSM
 from fsmc.compiler.automata.recursion import Alike, Counted
 from fsmc.compiler.automata.tables import FOREVER
@@ -57,10 +56,7 @@ class CountedBlocks:
         self._byte_class, _ = own_class(counted.dfa, b'"')
         self._map = rsm.class_map(self._byte_class)
         self._exits = np.array([*exits, 0], np.int32)  # [-1]: of a state in which the text may not end
-        loops = loop_groups(
-            counted.dfa.delta, counted.dfa.byte_class, spread=False
-        )  # `CountedString.room` is for loops
-        self._loops = np.where(counted.whole, loops, 0)
+        self._loops = counted.content.loops
         self._blocks: dict[int, int] = {}
         self._n_counts = max(1, min(32, ENTRIES_AT_ONCE // counted.dfa.delta.size))  # in a block
 

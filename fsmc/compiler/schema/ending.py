@@ -79,6 +79,7 @@ class ShortEnding:
         self.costs: dict[_Node, int] = {}
         self.steps: dict[_Node, _Step | None] = {}
         self.components: dict[int, _Component] = {}
+        self.useful: dict[ObjectState, list[int]] = {}
 
     @property
     def n_steps(self) -> int:
@@ -160,7 +161,9 @@ class ShortEnding:
         o = self.walker.object_of(frame, node.state)
         if o is None:
             return True
-        allowed = useful_keys(self.walker, o)
+        allowed = self.useful.get(o)
+        if allowed is None:
+            allowed = self.useful[o] = useful_keys(self.walker, o)
         for c in allowed:
             if c < o.shape.keys.n_names:
                 move = self.walker.name(o, frame, c)
@@ -188,8 +191,10 @@ class ShortEnding:
             self.push(_Node(node.entry, 0, UNKNOWN_REST), cost + DETOUR * n_open, step)
             return
         o = self.walker.object_of(frame, node.state)
-        if o is not None and end.outcome < o.shape.keys.n_names:
-            return  # a declared name, see `write_name`
+        if o is not None:
+            c = o.shape.keys.class_after(end.outcome)
+            if c < o.shape.keys.n_names or c not in self.useful[o]:
+                return  # a declared name, see `write_name`, or a key that brings the end no nearer
         state = self.rsm.after_outcome(frame, end.outcome)
         if state and frame >= RECORDED:
             self.push(_Node(node.entry, 0, UNKNOWN_REST), cost + DETOUR * (1 + n_open), step)

@@ -21,6 +21,8 @@ from fsmc.compiler.schema.positions import AfterRoot, ArrayStart, ArrayState
 from fsmc.compiler.schema.walk import Move, Walk, Walker
 
 MAX_STEPS = 100_000
+ALL_STEPS = 10
+"""So many times ``max_steps`` in all the searches of one end."""
 FIRST_STEPS, RANDOM_MOVES = 1_000, 60
 """Of the search for an end: the bound on the first attempt, and what is written at random between attempts."""
 
@@ -86,14 +88,14 @@ class InstanceSampler:
         Where it is hard to find (members in any order, of which some sets will do and others not) the text goes on at
         random for a while: that brings it nearer to an end, too.
         """
-        steps = min(FIRST_STEPS, self.max_steps)
+        steps, most = min(FIRST_STEPS, self.max_steps), self.n_steps + ALL_STEPS * self.max_steps
         while len(walk.stack) > depth or (depth == 0 and self.walker.rsm.final(walk.state) < 0):
             self._fill(walk)
             search = ShortEnding(self.walker, walk, depth)
             try:
                 moves = search.run(steps)
             except LimitExceeded:
-                if steps == self.max_steps:
+                if steps == self.max_steps or self.n_steps > most:
                     raise
                 steps = min(2 * steps, self.max_steps)
                 for _ in range(RANDOM_MOVES):
@@ -102,6 +104,9 @@ class InstanceSampler:
                 continue
             finally:
                 self.n_steps += search.n_steps
+            if self.n_steps > most:
+                hint = "each way to an end led to where it is as far again"
+                raise LimitExceeded("max_steps", self.max_steps, self.n_steps - most + self.max_steps, hint)
             for move in moves:
                 self.walker.do(walk, move)
 

@@ -89,10 +89,12 @@ class Vocabulary:
             )
         eos = _checked_ids(eos_token_ids, size, "EOS")
         special = _checked_ids(special_token_ids, size, "special")
-        texts = [t.encode() if isinstance(t, str) else t or b"" for t in tokens]
-        if not all(isinstance(t, (bytes, bytearray, memoryview)) for t in texts):
-            wrong = next(i for i, t in enumerate(texts) if not isinstance(t, (bytes, bytearray, memoryview)))
-            raise TypeError(f"token {wrong} must be bytes, str or None, not {type(tokens[wrong]).__name__}")
+        texts: list[Any] = list(tokens)
+        if set(map(type, texts)) != {bytes}:  # asked of all at once: there are a hundred thousand and more
+            texts = [t.encode() if isinstance(t, str) else t or b"" for t in tokens]
+            if not all(isinstance(t, (bytes, bytearray, memoryview)) for t in texts):
+                wrong = next(i for i, t in enumerate(texts) if not isinstance(t, (bytes, bytearray, memoryview)))
+                raise TypeError(f"token {wrong} must be bytes, str or None, not {type(tokens[wrong]).__name__}")
         names = {}
         for token_id in (*eos, *special):
             if token_id < len(texts) and texts[token_id]:
