@@ -133,7 +133,7 @@ class PairMachine:
             state, frames = self._returned(which, operand, frames)
             if kind == EXIT:
                 return (Side(state, frames) if state else GONE), True
-        return (Side(state, frames), False) if state else (GONE, True)
+        return (Side(state), False) if state & 1 else (GONE, True)
 
     def _returned(self, which: int, outcome: int, frames: tuple[int, ...]) -> Side:
         """Where a side goes on after an outcome, if the frame is there."""
