@@ -18,7 +18,7 @@ from fsmc.compiler.cfg.nets import SYMBOL, Draft, Limits, Net, components
 from fsmc.compiler.cfg.terminals import Terminal, net_to_dfa, nullable
 from fsmc.compiler.errors import EmptyLanguageError, GrammarError, LimitExceeded
 from fsmc.compiler.syntax.ebnf import children
-from fsmc.compiler.syntax.expr import NOTHING, Expr, counted, listed_texts, surely_matches
+from fsmc.compiler.syntax.expr import NOTHING, Alternate, Concat, Expr, counted, listed_texts, surely_matches
 from fsmc.compiler.syntax.grammar_tree import Choice, GrammarTree, Leaf, Node, Ref, Schema, Seq, Times
 from fsmc.compiler.syntax.simplify import alternate, concat, repeat
 
@@ -26,8 +26,8 @@ MAX_WEIGHT = 2_000_000
 """Characters of a regular rule, written out; larger ones stay rules that call others,"""
 MAX_TOTAL_WEIGHT = 6_000_000
 """and so do those that come when others have had so many together."""
-MAX_RULES_DEEP = 32
-"""Regular rules inside each other that are one tree: what is deeper is put together from machines."""
+MAX_DEEP = 64
+"""Levels of the tree of a regular rule: what is deeper is put together from machines."""
 MAX_LISTED_BYTES = 256
 """Short lists of texts are spelled in bytes inside of nets."""
 MAX_EAGER_STATES = 20_000
@@ -72,7 +72,7 @@ class _Builder:
         self.number: dict[str, int] = {}
         self.productive: dict[str, bool] = {}
         self.nullable: dict[str, bool] = {}
-        self.depths: dict[str, int] = {}  # of these, how many are inside each other
+        self.depths: dict[str, int] = {}  # how deep these are
         self.exprs: dict[str, tuple[Expr, int]] = {}  # of rules that are visibly regular, with their weight
         self.known: dict[int, tuple[Expr, int] | None] = {}  # the same of nodes, by id
         self.anonymous: dict[Expr | str, int] = {}
@@ -218,10 +218,18 @@ class _Builder:
         return None
 
     def _depth(self, node: Node) -> int:
-        """How many rules that are trees are inside each other below a node."""
+        """How deep the tree of a regular node is: sequences in sequences are one, and choices in choices."""
         if isinstance(node, Ref):
-            return self.depths.get(node.name, 0)
-        return max(map(self._depth, children(node)), default=0)
+            return self.depths.get(node.name, 1)
+        if isinstance(node, Times):
+            return 1 + self._depth(node.body)
+        if not isinstance(node, (Seq, Choice)):
+            return 1
+        kind, deepest = Concat if isinstance(node, Seq) else Alternate, 1
+        for child in children(node):
+            found = self._expr(child)
+            deepest = max(deepest, self._depth(child) + (found is None or not isinstance(found[0], kind)))
+        return deepest
 
     # ── components ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -230,8 +238,8 @@ class _Builder:
         rules, out = self.tree.rules, self.network
         if not recursive:
             found = self._expr(rules[members[0]].body) if self.total_weight < MAX_TOTAL_WEIGHT else None
-            depth = 1 + self._depth(rules[members[0]].body)
-            if found is not None and depth <= MAX_RULES_DEEP:
+            depth = 0 if found is None else self._depth(rules[members[0]].body)
+            if found is not None and depth <= MAX_DEEP:
                 self.total_weight += found[1]
                 self.exprs[members[0]], self.depths[members[0]] = found, depth
                 out.terminals[self.number[members[0]]] = Terminal(self.automata, expr=found[0])
