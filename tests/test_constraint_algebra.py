@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -242,3 +243,27 @@ def test_combined_schemas_are_saved(tmp_path) -> None:
     (first & second).save(tmp_path / "x.fsmc")
     again = fsmc.CompiledGrammar.load(tmp_path / "x.fsmc", VOCAB)
     assert again.machine.matches(b"3") and not again.machine.matches(b"2")
+
+
+def test_sequences_of_sequences() -> None:
+    """What was put together with ``+`` is put together again, on either side; recursive grammars too."""
+    schema = COMPILER.compile_json_schema({"type": "object", "maxProperties": 0})
+    dash, nested = COMPILER.compile_regex("-+"), COMPILER.compile_grammar('root ::= "(" root ")" | "."')
+    for whole in ((schema + dash) + schema, schema + (dash + schema)):
+        assert whole.machine.matches(b"{}--{}") and not whole.machine.matches(b"{}{}")
+    framed = (dash + nested) + dash
+    assert framed.machine.matches(b"--((.))-") and not framed.machine.matches(b"-((.)-")
+
+
+@pytest.mark.parametrize("other", ["x", {"type": "string"}, None])
+def test_only_compiled_constraints_are_combined(other: Any) -> None:
+    a = COMPILER.compile_regex("a*")
+    for combine in (
+        lambda: a & other,
+        lambda: a | other,
+        lambda: a - other,
+        lambda: a + other,
+        lambda: a.equivalent(other),
+    ):
+        with pytest.raises(TypeError, match="compile it first"):
+            combine()

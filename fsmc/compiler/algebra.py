@@ -13,6 +13,7 @@ Four ways, each exact:
 from __future__ import annotations
 
 import hashlib
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -27,6 +28,7 @@ from fsmc.compiler.automata.pair_machine import PairMachine
 from fsmc.compiler.automata.product_machine import ProductMachine
 from fsmc.compiler.automata.rsm import RSM
 from fsmc.compiler.automata.rsm_product import BOTH, DFA_ONLY, EITHER, Analysis, Combination
+from fsmc.compiler.cfg.recipe import GrammarRecipe, syntax_of
 from fsmc.compiler.errors import ConstraintError, EmptyLanguageError, LimitExceeded
 from fsmc.compiler.grammar import CompiledGrammar, CompileStats
 from fsmc.compiler.schema.machine import SchemaMachine
@@ -34,10 +36,11 @@ from fsmc.compiler.schema.recipe import SchemaRecipe
 from fsmc.compiler.schema.references import SPECIFICATIONS
 from fsmc.compiler.schema.sampling import short_text
 from fsmc.compiler.schema.source import parse_json
+from fsmc.compiler.schema.text_options import TextOptions
 from fsmc.compiler.tags.language import tag_language
 from fsmc.compiler.tags.machine import TagMachine
 from fsmc.compiler.tags.recipe import TagRecipe
-from fsmc.compiler.tags.tree import Automaton, Pattern, Schema, Sequence
+from fsmc.compiler.tags.tree import Automaton, GrammarText, Pattern, Schema, Sequence
 from fsmc.compiler.tokens.vocabulary import Vocabulary
 
 MAX_PAIRED = 40_000
@@ -96,15 +99,15 @@ def concatenation(a: CompiledGrammar, b: CompiledGrammar) -> CompiledGrammar:
     vocab = shared_vocabulary(a, b)
     if a.dfa is not None and b.dfa is not None:
         return _of_dfa(regular.concatenate(a.dfa, b.dfa), vocab, f"({a.source}) + ({b.source})")
-    options = [g.recipe.options for g in (a, b) if isinstance(g.recipe, (SchemaRecipe, TagRecipe))]
-    if len(set(options)) != 1:
+    options = {options for g in (a, b) if (options := _options_of(g)) is not None}
+    if len(options) > 1:
         raise ConstraintError("the two lay out JSON differently: compile them with the same options")
-    tree = Sequence((_as_node(a), _as_node(b)))
-    language = tag_language(tree, {}, TagRecipe.grammar)
-    machine = TagMachine(language, options[0]).handed_over()
-    return CompiledGrammar(
-        machine, vocab, kind="concatenation", source=f"({a.source}) + ({b.source})", stats=CompileStats()
-    )
+    tree, laid_out = Sequence((_as_node(a), _as_node(b))), options.pop() if options else TextOptions()
+    machine = TagMachine(tag_language(tree, {}, TagRecipe.grammar), laid_out).handed_over()
+    source = f"({a.source}) + ({b.source})"
+    joined = CompiledGrammar(machine, vocab, kind="concatenation", source=source, stats=CompileStats())
+    _sequences[joined] = tree, laid_out
+    return joined
 
 
 def subset(a: CompiledGrammar, b: CompiledGrammar) -> Comparison:
@@ -139,8 +142,8 @@ def equivalence(a: CompiledGrammar, b: CompiledGrammar) -> Comparison:
 
     It is a shortest one where those of `subset` are, both ways; where it can be told one way only, that way's.
     """
+    shared_vocabulary(a, b)
     if a.dfa is not None and b.dfa is not None:
-        shared_vocabulary(a, b)
         return Comparison(difference_witness(a.dfa, b.dfa))
     found: list[bytes] = []
     errors: list[ConstraintError | LimitExceeded] = []
@@ -183,7 +186,13 @@ def _combined(
 
 
 def shared_vocabulary(a: CompiledGrammar, b: CompiledGrammar) -> Vocabulary:
-    """The vocabulary of both; where one names special tokens, that one's. Raises ConstraintError if they differ."""
+    """The vocabulary of both; where one names special tokens, that one's. Raises ConstraintError if they differ, TypeError where one
+    is no compiled constraint."""
+    for given in (a, b):
+        if not isinstance(given, CompiledGrammar):
+            raise TypeError(
+                f"compiled constraints are combined and compared, not a {type(given).__name__}: compile it first"
+            )
     for vocab, other in ((a.vocab, b.vocab), (b.vocab, a.vocab)):
         if vocab.fingerprint == other.fingerprint:
             return vocab
@@ -229,10 +238,23 @@ def _of_schemas(vocab: Vocabulary, write: Callable[..., Any], *recipes: SchemaRe
     return CompiledGrammar(machine, vocab, kind="json_schema", source="", stats=CompileStats(), recipe=combined)
 
 
+_sequences: weakref.WeakKeyDictionary[CompiledGrammar, tuple[Sequence, TextOptions]] = weakref.WeakKeyDictionary()
+"""What concatenations were made of, so that they can be part of others."""
+
+
+def _options_of(grammar: CompiledGrammar) -> TextOptions | None:
+    """How the JSON in a constraint is laid out; None where there is none."""
+    if grammar in _sequences:
+        return _sequences[grammar][1]
+    return grammar.recipe.options if isinstance(grammar.recipe, (SchemaRecipe, TagRecipe)) else None
+
+
 def _as_node(grammar: CompiledGrammar) -> Any:
     """A constraint as part of a sequence."""
     if grammar.dfa is not None:
         return Automaton(grammar.dfa, grammar.source)
+    if grammar in _sequences:
+        return _sequences[grammar][0]
     recipe = grammar.recipe
     if isinstance(recipe, SchemaRecipe) and recipe.registry is None and recipe.draft is None:
         schema = Schema(recipe.schema, "the schema")
@@ -242,8 +264,10 @@ def _as_node(grammar: CompiledGrammar) -> Any:
         return Sequence((space, schema, space))
     if isinstance(recipe, TagRecipe) and not recipe.names:
         return recipe.tree
+    if isinstance(recipe, GrammarRecipe) and recipe.start is None:
+        return GrammarText(recipe.text, recipe.syntax or syntax_of(recipe.text), "the grammar")
     raise ConstraintError(
-        f"a {grammar.kind} cannot be part of a sequence: only patterns, schemas and structural tags can"
+        f"a {grammar.kind} cannot be part of a sequence: only patterns, schemas, grammars and structural tags can"
     )
 
 

@@ -11,7 +11,6 @@ text after any token, not by the shortest endings but by some (`SomeTexts`), and
 
 from __future__ import annotations
 
-import contextlib
 import threading
 import weakref
 from collections import deque
@@ -22,6 +21,7 @@ import numpy.typing as npt
 
 from fsmc.compiler.automata.lazy_rsm import LazyRSM
 from fsmc.compiler.automata.recursion import RecursiveMachine
+from fsmc.compiler.automata.shortest import MAX_STEPS as SHORTEST_STEPS
 from fsmc.compiler.automata.shortest import NO_ENDING, ShortestTexts, Steps
 from fsmc.compiler.automata.some_texts import Recorded, SomeTexts
 from fsmc.compiler.errors import LimitExceeded
@@ -55,6 +55,10 @@ MAX_HARD_PLANS = 2_000
 """Tokens of the plans behind those tried, after which no more are tried in one mask."""
 MAX_HARD_STEPS = 1_000
 """States looked at to write texts out to their end, after which no more tokens are tried in one mask: some 0.2 ms each."""
+MAX_REGULAR_STEPS = 400_000
+"""States of a machine without calls that are looked at for a shortest text: no more than it has are, each once."""
+MAX_STEPS = 10_000
+"""States looked at in one search for an end that depends on what was read."""
 MAX_HARD_ENDS = 2
 """Places for which a plan is too hard to find, after which no more are looked for in one mask: each takes half a second."""
 _MAX_PLANS = 1 << 19
@@ -100,7 +104,8 @@ class TokenBudget:
     ) -> None:
         self.machine, self.stacks, self.trie, self.excluded = machine, stacks, trie, excluded
         self._data, self._offsets = vocab.token_bytes, vocab.token_offsets
-        self.shortest = ShortestTexts(machine, stacks.top, _steps_of(machine))
+        most = MAX_REGULAR_STEPS if machine.is_regular else SHORTEST_STEPS
+        self.shortest = ShortestTexts(machine, stacks.top, _steps_of(machine), max_steps=most)
         self.some = SomeTexts(machine, stacks.top, self.shortest.steps, _recorded_of(machine))
         spelled = trie.first[_TEXT_BYTES]
         is_token = (spelled >= 0) & (trie.token_start[spelled + 1] > trie.token_start[spelled])
@@ -109,6 +114,7 @@ class TokenBudget:
         self._is_small = machine.is_regular and machine.n_states <= MAX_EXACT_STATES
         self._plans: dict[tuple[int, int, bool], _Rest | None] = {}
         self._written_out: dict[_Place, _Rest] = {}
+        self._too_hard: dict[_Place, LimitExceeded] = {}
         self._edges: dict[tuple[int, int], list[tuple[int, int, int]]] = {}
         self._enough: dict[tuple[int, int], int] = {}
         self._lock = threading.RLock()
@@ -150,19 +156,30 @@ class TokenBudget:
         with self._lock:
             kept = self._written_out.get(here)
             known: list[Plan] = [] if kept is None else [kept.plan[kept.begin :]]
-            with contextlib.suppress(LimitExceeded):
+            too_hard: LimitExceeded | None = None
+            try:
                 known.append(self.plan_any(state, stack, False))
                 if self._records:
                     known.append(self.plan_any(state, stack, True))
+            except LimitExceeded as error:
+                too_hard = error
             for candidate in sorted((plan for plan in known if plan is not None), key=len):
                 plan, places = candidate, self._follow(here, candidate)
                 if places is not None:
                     break
             else:
-                written = self._write_out(here)
+                if here in self._too_hard:
+                    raise self._too_hard[here]
+                try:
+                    written = self._write_out(here)
+                except LimitExceeded as error:  # nobody waits for it again
+                    self._too_hard[here] = error
+                    raise
                 if written is None and self._records:
                     written = self._by_tokens(here)
                 if written is None:
+                    if too_hard is not None:
+                        raise too_hard
                     return None
                 plan, places = written, self._follow(here, written)
             assert places is not None, "a plan leads to the end"
@@ -340,7 +357,7 @@ def _steps_of(machine: RecursiveMachine) -> Steps | None:
 def _sampler_of(schema: SchemaMachine) -> InstanceSampler:
     from fsmc.compiler.schema.sampling import InstanceSampler
 
-    return InstanceSampler(schema, seed=0)
+    return InstanceSampler(schema, seed=0, max_steps=MAX_STEPS)
 
 
 def _recorded_of(machine: RecursiveMachine) -> Recorded | None:

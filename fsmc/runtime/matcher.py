@@ -65,6 +65,8 @@ class GrammarMatcher:
     ) -> None:
         if max_rollback_tokens is not None and max_rollback_tokens < 0:
             raise ValueError(f"max_rollback_tokens={max_rollback_tokens} must not be negative")
+        if not hasattr(grammar, "vocab"):
+            raise TypeError(f"a matcher is of a compiled grammar, not of a {type(grammar).__name__}")
         vocab = grammar.vocab
         self._grammar, self._machine, self._masks = grammar, grammar.machine, grammar.masks
         # Stack nodes mean something only in the pool that the masks know; a whole index is of a machine without calls.

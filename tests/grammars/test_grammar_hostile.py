@@ -69,3 +69,14 @@ def test_limits_in_bounded_time(text: str) -> None:
 def test_nothing_can_be_derived() -> None:
     with pytest.raises(EmptyLanguageError, match="line 1, column 1, in rule 'root'"):
         GrammarRecipe('root ::= a\na ::= a "x" | "(" a ")"').build()
+
+
+@pytest.mark.parametrize("syntax", ["ebnf", "lark"])
+def test_long_chains_of_regular_rules(syntax: str) -> None:
+    """Each inside the one before: deeper than Python's stack goes."""
+    n, arrow, name = 600, "::=" if syntax == "ebnf" else ":", "r"
+    first = "root" if syntax == "ebnf" else "start"
+    rules = [f'{first} {arrow} "a" | "b" {name}1', *(f'{name}{i} {arrow} "a" | "b" {name}{i + 1}' for i in range(1, n))]
+    machine = GrammarRecipe("\n".join([*rules, f'{name}{n} {arrow} "z"']), syntax).build()
+    assert machine.matches(b"b" * n + b"z") and machine.matches(b"b" * (n - 1) + b"a")
+    assert not machine.matches(b"b" * n + b"a") and not machine.matches(b"b" * (n + 1))

@@ -11,7 +11,7 @@ import pytest
 from rsm_examples import EXAMPLES
 
 from fsmc.compiler.automata.shortest import SLACK
-from fsmc.compiler.errors import BudgetExceeded, VocabularyError
+from fsmc.compiler.errors import BudgetExceeded, LimitExceeded, VocabularyError
 from fsmc.compiler.pipeline import GrammarCompiler
 from fsmc.compiler.tokens.vocabulary import Vocabulary
 from fsmc.runtime.batch import fill_bitmask_batch
@@ -298,6 +298,32 @@ def test_walks_where_items_have_to_differ(name):
             assert matcher.accept_token(rng.choice(may))
             left -= 1
             assert matcher.num_tokens_to_complete() <= left
+
+
+@pytest.mark.parametrize(
+    ("schema", "needed"),
+    [({"minProperties": 20_000}, None), ({"anyOf": [{"type": "null"}, {"minProperties": 3_000, "type": "object"}]}, 5)],
+    ids=json.dumps,
+)
+def test_what_is_too_hard_is_said_and_not_tried_again(schema, needed):
+    grammar = GrammarCompiler(vocabulary(BYTES), cache_dir=None).compile_json_schema(
+        {"type": ["object", "null"], **schema}
+    )
+    if needed is not None:
+        assert GrammarMatcher(grammar).num_tokens_to_complete() == needed
+        return
+    matcher = GrammarMatcher(grammar)
+    assert matcher.accept_bytes(b"{")
+    with pytest.raises(LimitExceeded) as first:
+        matcher.num_tokens_to_complete()
+    with pytest.raises(LimitExceeded) as second:
+        matcher.num_tokens_to_complete()
+    assert second.value is first.value
+
+
+def test_long_texts_of_patterns_are_found():
+    grammar = GrammarCompiler(vocabulary(BYTES), cache_dir=None).compile_regex(".{8000}")
+    assert GrammarMatcher(grammar).num_tokens_to_complete() == 8001
 
 
 def test_a_vocabulary_that_cannot_spell_every_text():

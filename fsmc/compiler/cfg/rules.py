@@ -26,6 +26,8 @@ MAX_WEIGHT = 2_000_000
 """Characters of a regular rule, written out; larger ones stay rules that call others,"""
 MAX_TOTAL_WEIGHT = 6_000_000
 """and so do those that come when others have had so many together."""
+MAX_RULES_DEEP = 32
+"""Regular rules inside each other that are one tree: what is deeper is put together from machines."""
 MAX_LISTED_BYTES = 256
 """Short lists of texts are spelled in bytes inside of nets."""
 MAX_EAGER_STATES = 20_000
@@ -70,6 +72,7 @@ class _Builder:
         self.number: dict[str, int] = {}
         self.productive: dict[str, bool] = {}
         self.nullable: dict[str, bool] = {}
+        self.depths: dict[str, int] = {}  # of these, how many are inside each other
         self.exprs: dict[str, tuple[Expr, int]] = {}  # of rules that are visibly regular, with their weight
         self.known: dict[int, tuple[Expr, int] | None] = {}  # the same of nodes, by id
         self.anonymous: dict[Expr | str, int] = {}
@@ -214,6 +217,12 @@ class _Builder:
             return (concat(exprs) if isinstance(node, Seq) else alternate(exprs)), weight
         return None
 
+    def _depth(self, node: Node) -> int:
+        """How many rules that are trees are inside each other below a node."""
+        if isinstance(node, Ref):
+            return self.depths.get(node.name, 0)
+        return max(map(self._depth, children(node)), default=0)
+
     # ── components ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _component(self, members: list[str], recursive: bool, entered: set[int]) -> None:
@@ -221,9 +230,10 @@ class _Builder:
         rules, out = self.tree.rules, self.network
         if not recursive:
             found = self._expr(rules[members[0]].body) if self.total_weight < MAX_TOTAL_WEIGHT else None
-            if found is not None:
+            depth = 1 + self._depth(rules[members[0]].body)
+            if found is not None and depth <= MAX_RULES_DEEP:
                 self.total_weight += found[1]
-                self.exprs[members[0]] = found
+                self.exprs[members[0]], self.depths[members[0]] = found, depth
                 out.terminals[self.number[members[0]]] = Terminal(self.automata, expr=found[0])
                 return
         nets: dict[int, Net] = {}

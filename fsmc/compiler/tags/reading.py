@@ -44,7 +44,7 @@ def read_tag(tag: Any) -> Any:
         raise ConstraintError(f"must be an object, not {_shown(tag)}", "structural_tag")
     if "structures" in tag or ("triggers" in tag and tag.get("type", "structural_tag") == "structural_tag"):
         return _read_structures(tag)
-    if tag.get("type") == "structural_tag":
+    if tag.get("type") == "structural_tag" or ("type" not in tag and "format" in tag):
         if "format" not in tag:
             raise ConstraintError('"format" is missing (or "structures" and "triggers")', "structural_tag")
         return _Reader().format(tag["format"], "format", 0)
