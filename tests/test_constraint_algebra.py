@@ -113,6 +113,67 @@ def test_operators_of_schemas() -> None:
         objects & ~objects
 
 
+INTEGER = {"type": "integer"}
+
+
+def closed(**properties: object) -> dict[str, object]:
+    return {"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False}
+
+
+OPEN = {"type": "object", "properties": {"a": INTEGER}, "required": ["a"]}
+LISTS = {"type": "array", "items": INTEGER}
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "is_subset", "is_superset"),
+    [
+        (closed(a=INTEGER), closed(a={**INTEGER, "maximum": 3}), False, True),
+        (closed(a=INTEGER), closed(a=INTEGER), True, True),
+        (closed(a=INTEGER), closed(a={"allOf": [INTEGER, {"type": "number"}]}), True, True),
+        (closed(a={"enum": ["x", "y"]}), closed(a={"enum": ["x", "z"]}), False, False),
+        (closed(a=INTEGER, b=INTEGER), closed(a=INTEGER), False, False),
+        (OPEN, closed(a=INTEGER), False, True),
+        (closed(a=closed(b=INTEGER)), closed(a=closed(b={**INTEGER, "minimum": 5})), False, True),
+        ({"type": "object", "minProperties": 2}, closed(a=INTEGER), False, False),
+        (LISTS, {**LISTS, "uniqueItems": True}, False, True),
+    ],
+    ids=json.dumps,
+)
+@pytest.mark.parametrize("layout", [{"whitespace": "compact"}, {}, {"indent": 2}], ids=json.dumps)
+def test_inclusion_of_objects(one, other, is_subset: bool, is_superset: bool, layout) -> None:
+    compiler = fsmc.GrammarCompiler(VOCAB, cache_dir=None, **layout)
+    a, b = compiler.compile_json_schema(one), compiler.compile_json_schema(other)
+    for result, x, y, expected in (
+        (a.subset_of(b), a, b, is_subset),
+        (b.subset_of(a), b, a, is_superset),
+    ):
+        assert bool(result) == expected
+        if not expected:
+            assert x.machine.matches(result.witness) and not y.machine.matches(result.witness)
+            json.loads(result.witness)
+    for result in (a.equivalent(b), b.equivalent(a)):
+        assert bool(result) == (is_subset and is_superset)
+        assert result or a.machine.matches(result.witness) != b.machine.matches(result.witness)
+
+
+def test_witnesses_of_objects_are_short() -> None:
+    a, b = (COMPILER.compile_json_schema(closed(a={**INTEGER, **more})) for more in ({}, {"maximum": 3}))
+    assert a.subset_of(b).witness == a.equivalent(b).witness == b'{"a":4}'
+
+
+def test_equivalence_that_can_be_told_one_way_only() -> None:
+    pattern, objects = (
+        COMPILER.compile_regex("(ab)*"),
+        COMPILER.compile_json_schema({"type": "object", "minProperties": 2}),
+    )
+    with pytest.raises(fsmc.ConstraintError, match="cannot be combined"):
+        objects.subset_of(pattern)
+    assert pattern.equivalent(objects).witness == objects.equivalent(pattern).witness == b""
+    unique = COMPILER.compile_json_schema({"type": "array", "uniqueItems": True})
+    with pytest.raises(fsmc.ConstraintError, match="cannot be combined"):
+        unique.equivalent(COMPILER.compile_regex(r"\[1,1\]"))
+
+
 def test_references_stay_in_their_own_schema() -> None:
     first = COMPILER.compile_json_schema({"$ref": "#/$defs/x", "$defs": {"x": {"type": "integer"}}})
     second = COMPILER.compile_json_schema({"$ref": "#/$defs/x", "$defs": {"x": {"minimum": 3}}})

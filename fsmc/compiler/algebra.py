@@ -29,10 +29,12 @@ from fsmc.compiler.automata.product_machine import ProductMachine
 from fsmc.compiler.automata.rsm import RSM
 from fsmc.compiler.automata.rsm_product import BOTH, DFA_ONLY, EITHER, Analysis, Combination
 from fsmc.compiler.cfg.recipe import GrammarRecipe, syntax_of
-from fsmc.compiler.errors import ConstraintError, EmptyLanguageError
+from fsmc.compiler.errors import ConstraintError, EmptyLanguageError, LimitExceeded
 from fsmc.compiler.grammar import CompiledGrammar, CompileStats
+from fsmc.compiler.schema.machine import SchemaMachine
 from fsmc.compiler.schema.recipe import SchemaRecipe
 from fsmc.compiler.schema.references import SPECIFICATIONS
+from fsmc.compiler.schema.sampling import short_text
 from fsmc.compiler.schema.source import parse_json
 from fsmc.compiler.schema.text_options import TextOptions
 from fsmc.compiler.tags.language import tag_language
@@ -55,7 +57,7 @@ _DRAFT_URIS = {
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Whether something holds of two constraints; if not, a shortest text that shows it.
+    """Whether something holds of two constraints; if not, a text that shows it: see `subset` and `equivalence` on how short it is.
 
     >>> bool(Comparison(None)), bool(Comparison(b"x"))
     (True, False)
@@ -109,7 +111,14 @@ def concatenation(a: CompiledGrammar, b: CompiledGrammar) -> CompiledGrammar:
 
 
 def subset(a: CompiledGrammar, b: CompiledGrammar) -> Comparison:
-    """Whether ``b`` allows all that ``a`` allows; the witness is a text that only ``a`` does."""
+    """Whether ``b`` allows all that ``a`` allows; the witness is a text that only ``a`` does.
+
+    It is a shortest one, but for two schemas whose difference has to keep values or keys in mind that were written (as for uniqueItems, or
+    for keys that no schema declares) or is too large to be searched: then a short one.
+
+    Of two schemas it is a text of the difference, so of a value that is valid under ``a`` and not under ``b``: its members come in the order of
+    both schemas together, and ``a`` alone may want some of them in another.
+    """
     shared_vocabulary(a, b)
     if a.dfa is not None and b.dfa is not None:
         return Comparison(shortest_string(regular.difference(a.dfa, b.dfa)))
@@ -118,16 +127,36 @@ def subset(a: CompiledGrammar, b: CompiledGrammar) -> Comparison:
     except EmptyLanguageError:
         return Comparison(None)
     builder = getattr(only.machine, "builder", None)
-    analysis = builder.analysis if isinstance(builder, ProductMachine) else Analysis(only.machine, _all_bytes(), BOTH)
-    return Comparison(analysis.shortest())
+    if isinstance(builder, ProductMachine):
+        return Comparison(builder.analysis.shortest())
+    try:
+        return Comparison(Analysis(only.machine, _all_bytes(), BOTH).shortest())
+    except (ConstraintError, LimitExceeded):
+        if not isinstance(builder, SchemaMachine):
+            raise
+        return Comparison(short_text(builder))  # there is one: a schema that allows nothing is not compiled
 
 
 def equivalence(a: CompiledGrammar, b: CompiledGrammar) -> Comparison:
-    """Whether both allow the same; the witness is a text that exactly one of them does."""
+    """Whether both allow the same; the witness is a text that exactly one of them does.
+
+    It is a shortest one where those of `subset` are, both ways; where it can be told one way only, that way's.
+    """
     shared_vocabulary(a, b)
     if a.dfa is not None and b.dfa is not None:
         return Comparison(difference_witness(a.dfa, b.dfa))
-    found = [w for w in (subset(a, b).witness, subset(b, a).witness) if w is not None]
+    found: list[bytes] = []
+    errors: list[ConstraintError | LimitExceeded] = []
+    for one, other in ((a, b), (b, a)):
+        try:
+            witness = subset(one, other).witness
+        except (ConstraintError, LimitExceeded) as error:
+            errors.append(error)
+            continue
+        if witness is not None:
+            found.append(witness)
+    if errors and not found:
+        raise errors[0]
     return Comparison(min(found, key=len, default=None))
 
 

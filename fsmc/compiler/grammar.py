@@ -217,8 +217,10 @@ class CompiledGrammar:
         return concatenation(self, other)
 
     def subset_of(self, other: CompiledGrammar) -> Comparison:
-        """Whether the other allows all that this one allows: true or false, with a shortest ``witness`` if not.
+        """Whether the other allows all that this one allows: true or false, with a ``witness`` if not.
 
+        The witness is a shortest text that only this one allows; of two schemas a text of ``self - other``, and only a short one where values or
+        keys that were written have to be kept in mind.
         Raises ConstraintError where it cannot be told exactly, LimitExceeded.
 
         >>> import fsmc

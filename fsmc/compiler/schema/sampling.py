@@ -174,6 +174,19 @@ class InstanceSampler:
         return int(np.searchsorted(sums, self._rng.random() * sums[-1], side="right"))
 
 
+def short_text(machine: SchemaMachine, max_steps: int = MAX_STEPS) -> bytes:
+    """Some instance, as short as it is easily found. Raises LimitExceeded.
+
+    >>> from fsmc.compiler.schema.recipe import SchemaRecipe
+    >>> short_text(SchemaRecipe({"type": "array", "minItems": 2, "uniqueItems": True, "items": {"type": "integer"}}).build())
+    b'[0,1]'
+    """
+    sampler = InstanceSampler(machine, seed=0, max_steps=max_steps)
+    walk = sampler.walker.start()
+    sampler.close(walk, 0)
+    return bytes(walk.text)
+
+
 def short_array(machine: SchemaMachine, wanted: int, depth: int = 0, max_steps: int = MAX_STEPS) -> bytes:
     """Some array that satisfies an array formula, as short as it is easily found. Raises LimitExceeded, UnsupportedSchemaError."""
     shape = machine.shapes.array(wanted, ())
