@@ -61,7 +61,7 @@ MAX_STEPS = 10_000
 """States looked at in one search for an end that depends on what was read."""
 MAX_HARD_ENDS = 2
 """Places for which a plan is too hard to find, after which no more are looked for in one mask: each takes half a second."""
-_MAX_PLANS = 1 << 19
+_MAX_PLANS, _MAX_TOO_HARD = 1 << 19, 256
 _INSIDE_CHARACTER = 3
 """Bytes that complete a character which a token has begun."""
 
@@ -169,10 +169,12 @@ class TokenBudget:
                     break
             else:
                 if here in self._too_hard:
-                    raise self._too_hard[here]
+                    raise self._too_hard[here].with_traceback(None)
                 try:
                     written = self._write_out(here)
                 except LimitExceeded as error:  # nobody waits for it again
+                    if len(self._too_hard) >= _MAX_TOO_HARD:
+                        self._too_hard.clear()
                     self._too_hard[here] = error
                     raise
                 if written is None and self._records:
