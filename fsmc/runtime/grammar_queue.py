@@ -22,11 +22,11 @@ class GrammarQueue:
     ...     queue = GrammarQueue(manager)
     ...     queue.add("first", "regex", "a+")
     ...     queue.add("second", "regex", "(")
+    ...     outcomes = {}
     ...     while len(queue):
-    ...         for name, outcome in queue.take_ready():
-    ...             print(name, type(outcome).__name__)
-    first CompiledGrammar
-    second InvalidGrammar
+    ...         outcomes.update(queue.take_ready())
+    >>> outcomes["first"], type(outcomes["second"]).__name__
+    (<CompiledGrammar: regex 'a+', 3 states>, 'InvalidGrammar')
     """
 
     def __init__(self, manager: GrammarManager, ranks: RankAgreement | None = None) -> None:

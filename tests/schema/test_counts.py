@@ -74,6 +74,10 @@ MANY: list[Any] = [
 def test_as_many_items_can_differ(schema: Any, number: int) -> None:
     distinct = {"type": "array", "items": schema, "uniqueItems": True}
     assert at_least(schema, number) and not at_least(schema, number + 1)
+    if "uniqueItems" in schema:  # counted, but which of them were written is not found out
+        with pytest.raises(UnsupportedSchemaError, match="have few values"):
+            machine({**distinct, "minItems": number})
+        return
     machine({**distinct, "minItems": number})
     with pytest.raises(EmptyLanguageError):
         machine({**distinct, "minItems": number + 1})
