@@ -221,9 +221,8 @@ def _spread_groups(delta: Array, byte_class: Array, todo: Array, home: Array, lo
     changed = True
     while changed:
         changed = False
-        for state in range(
-            len(delta) - 1, 0, -1
-        ):  # edges lead to higher numbers mostly, so what is found out spreads at once
+        # Edges lead to higher numbers mostly: backwards, what is found out spreads at once.
+        for state in range(len(delta) - 1, 0, -1):
             if home[state] and loops[state] & groups != groups:
                 lost = _leaves(delta, byte_class, state, todo, home, groups, state != best)
                 if lost != 0:

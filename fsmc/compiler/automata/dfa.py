@@ -195,11 +195,9 @@ def frozen_array(
         raise MachineError(
             f"{name} has shape {array.shape}, expected {tuple('any' if n is None else n for n in shape)}"
         )
-    view = (
-        array.view(np.ndarray)
-        if array.flags.c_contiguous and array.flags.aligned
-        else np.require(array, requirements=["C", "A"]).view(np.ndarray)
-    )
+    if not (array.flags.c_contiguous and array.flags.aligned):
+        array = np.require(array, requirements=["C", "A"])
+    view = array.view(np.ndarray)
     view.flags.writeable = False
     return view
 

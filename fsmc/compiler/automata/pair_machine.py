@@ -80,7 +80,8 @@ class PairMachine:
     def _state(self, sides: tuple[Side, Side], is_outermost: bool) -> int:
         """The state of the pair, DEAD where nothing could be accepted whatever follows."""
         if is_outermost:
-            sides = tuple(GONE if side.state < 0 and side.state & 1 else side for side in sides)  # type: ignore[assignment]
+            a, b = (GONE if side.state < 0 and side.state & 1 else side for side in sides)
+            sides = a, b
         if not self._may_be_accepted(sides):
             return DEAD
         if max(len(side.frames) for side in sides) > MAX_CROSSED:

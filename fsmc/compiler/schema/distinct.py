@@ -61,9 +61,8 @@ class DistinctItems:
             return None
         n_items = 0 if a.place >= shape.least else shape.least
         if isinstance(position, Item):
-            n_items = max(
-                shape.least, 1 << (len(a.seen) + 1).bit_length()
-            )  # more than were written, the pending one included
+            # More than were written, the pending one included.
+            n_items = max(shape.least, 1 << (len(a.seen) + 1).bit_length())
         written = self._items(shape, a.depth, n_items) if n_items else 0
         _, outcome, _ = self.machine.rsm.action(self.machine.exit(()))
         return None if written is None else (written + 1 + self._indent(a.depth), outcome)
