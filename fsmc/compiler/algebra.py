@@ -24,6 +24,7 @@ import referencing.jsonschema
 from fsmc.compiler.automata import algebra as regular
 from fsmc.compiler.automata.dfa import DFA
 from fsmc.compiler.automata.equivalence import difference_witness, shortest_string
+from fsmc.compiler.automata.lazy_rsm import LazyRSM
 from fsmc.compiler.automata.pair_machine import PairMachine
 from fsmc.compiler.automata.product_machine import ProductMachine
 from fsmc.compiler.automata.rsm import RSM
@@ -32,6 +33,7 @@ from fsmc.compiler.cfg.recipe import GrammarRecipe, syntax_of
 from fsmc.compiler.errors import ConstraintError, EmptyLanguageError, LimitExceeded
 from fsmc.compiler.grammar import CompiledGrammar, CompileStats
 from fsmc.compiler.schema.machine import SchemaMachine
+from fsmc.compiler.schema.rearrange import rearranged
 from fsmc.compiler.schema.recipe import SchemaRecipe
 from fsmc.compiler.schema.references import SPECIFICATIONS
 from fsmc.compiler.schema.sampling import short_text
@@ -116,8 +118,8 @@ def subset(a: CompiledGrammar, b: CompiledGrammar) -> Comparison:
     It is a shortest one, but for two schemas whose difference has to keep values or keys in mind that were written (as for uniqueItems, or
     for keys that no schema declares) or is too large to be searched: then a short one.
 
-    Of two schemas it is a text of the difference, so of a value that is valid under ``a`` and not under ``b``: its members come in the order of
-    both schemas together, and ``a`` alone may want some of them in another.
+    Two schemas are compared by values: what is told is whether every value that is valid under ``a`` is under ``b``, in whatever order of
+    its members; the witness is the text that ``a`` allows of a value that is not.
     """
     shared_vocabulary(a, b)
     if a.dfa is not None and b.dfa is not None:
@@ -130,11 +132,12 @@ def subset(a: CompiledGrammar, b: CompiledGrammar) -> Comparison:
     if isinstance(builder, ProductMachine):
         return Comparison(builder.analysis.shortest())
     try:
-        return Comparison(Analysis(only.machine, _all_bytes(), BOTH).shortest())
+        witness = Analysis(only.machine, _all_bytes(), BOTH).shortest()
     except (ConstraintError, LimitExceeded):
         if not isinstance(builder, SchemaMachine):
             raise
-        return Comparison(short_text(builder))  # there is one: a schema that allows nothing is not compiled
+        witness = short_text(builder)  # there is one: a schema that allows nothing is not compiled
+    return Comparison(witness if witness is None or not isinstance(builder, SchemaMachine) else _as_of(a, witness))
 
 
 def equivalence(a: CompiledGrammar, b: CompiledGrammar) -> Comparison:
@@ -158,6 +161,15 @@ def equivalence(a: CompiledGrammar, b: CompiledGrammar) -> Comparison:
     if errors and not found:
         raise errors[0]
     return Comparison(min(found, key=len, default=None))
+
+
+def _as_of(a: CompiledGrammar, text: bytes) -> bytes:
+    """A text of a difference of schemas, in the order in which the first one wants its members."""
+    assert isinstance(a.machine, LazyRSM)
+    assert isinstance(a.machine.builder, SchemaMachine)
+    found = rearranged(a.machine.builder, text)
+    assert found is not None, "a valid value has a text"
+    return found
 
 
 # ── how ──────────────────────────────────────────────────────────────────────────────────────────────────────────────

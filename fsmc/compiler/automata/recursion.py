@@ -25,6 +25,14 @@ class Configuration(NamedTuple):
     stack: tuple[int, ...] = ()
 
 
+class Reading(NamedTuple):
+    """Where a run stands that keeps account of what recorded calls read: ``starts`` says for each of them that is open, the innermost
+    last, where in the text it begins."""
+
+    here: Configuration
+    starts: tuple[int, ...] = ()
+
+
 class Block(NamedTuple):
     """A component that calls nothing and was added as a whole: its first state, and its name.
 
@@ -173,24 +181,29 @@ class RecursiveMachine(ABC):
 
         What recorded calls read is kept account of; MachineError where one returns that was open from the beginning.
         """
-        here = self.initial if configuration is None else configuration
-        starts: list[int] = []
-        i = 0
-        while i < len(data):
-            before = here
-            here, consumed = self._move(before, data[i])
-            if here.state == DEAD:
+        reading: Reading | None = Reading(self.initial if configuration is None else configuration)
+        for i in range(len(data)):
+            reading = self.read(reading, data, i)
+            if reading is None:
                 return None
-            if len(here.stack) > len(before.stack) and here.stack[-1] >= RECORDED:
-                starts.append(i)
-            i += consumed
-            if len(here.stack) < len(before.stack) and before.stack[-1] >= RECORDED:
+        return None if reading is None else reading.here
+
+    def read(self, reading: Reading, text: bytes | bytearray, i: int) -> Reading | None:
+        """What byte ``i`` of a text leads to, of which all before was read; None where it is not allowed. Raises as `run`."""
+        (here, starts), consumed = reading, False
+        while not consumed:  # again only after EXIT_REDO, which makes the stack shorter
+            before = here.stack
+            here, consumed = self._move(here, text[i])
+            if len(here.stack) > len(before) and here.stack[-1] >= RECORDED:
+                starts = (*starts, i)
+            elif len(here.stack) < len(before) and before[-1] >= RECORDED and here.state != DEAD:
                 if not starts:
                     raise MachineError("a recorded call returns, but the text it read is not known here")
-                here = Configuration(self.record(here.state, data[starts.pop() : i]), here.stack)
-                if here.state == DEAD:
-                    return None
-        return here
+                here = Configuration(self.record(here.state, bytes(text[starts[-1] : i + consumed])), here.stack)
+                starts = starts[:-1]
+            if here.state == DEAD:
+                return None
+        return Reading(here, starts)
 
     def _move(self, configuration: Configuration, byte: int) -> tuple[Configuration, bool]:
         """Do what the byte's code says, once; and whether the byte was consumed by that."""
