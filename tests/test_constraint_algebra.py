@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import json
 import random
 from typing import Any
@@ -161,17 +163,79 @@ def test_witnesses_of_objects_are_short() -> None:
     assert a.subset_of(b).witness == a.equivalent(b).witness == b'{"a":4}'
 
 
-def test_equivalence_that_can_be_told_one_way_only() -> None:
-    pattern, objects = (
-        COMPILER.compile_regex("(ab)*"),
-        COMPILER.compile_json_schema({"type": "object", "minProperties": 2}),
+ORDERS = [
+    {"type": "object", "properties": dict.fromkeys(names, INTEGER), "required": required, **more}
+    for names in ("ab", "cba")
+    for required in (["a", "b"], ["b"])
+    for more in ({}, {"additionalProperties": False}, {"minProperties": 3})
+]
+
+
+def test_witnesses_are_in_the_order_of_the_first_schema() -> None:
+    """Also where both together have another: pairs of schemas that differ in order, and in what they ask for."""
+    nested = [{"type": "array", "items": {"type": "object", "properties": {"x": schema}}} for schema in ORDERS[::7]]
+    no_list = {"type": "object", "required": ["shape", "size"]}
+    described = {"type": "object", "properties": {"size": {"type": "object"}, "shape": {}}, "required": ["shape"]}
+    pairs = [*itertools.product(ORDERS, ORDERS[::3]), *itertools.product(nested, nested), (no_list, described)]
+    n_witnesses = 0
+    compiled = functools.cache(lambda text: COMPILER.compile_json_schema(text))
+    for one, other in pairs:
+        try:
+            a, b = compiled(json.dumps(one)), compiled(json.dumps(other))
+        except fsmc.EmptyLanguageError:  # three members of two names
+            continue
+        witness = a.subset_of(b).witness
+        if witness is not None:
+            n_witnesses += 1
+            assert a.machine.matches(witness) and not b.machine.matches(witness), (one, other, witness)
+    assert n_witnesses > 10
+
+
+UNIQUE = {"type": "array", "uniqueItems": True, "items": {"type": "integer"}}
+DIFFERENT = {"type": "array", "uniqueItems": True, "items": {"type": "string"}, "minItems": 3}
+
+
+@pytest.mark.parametrize(
+    ("schema", "pattern"),
+    [
+        (UNIQUE, r"\[[0-9,]*\]"),
+        (UNIQUE, r"\[([^,]*,){0,2}[^,]*\]"),
+        (DIFFERENT, r'\[("[a-c]*",?)*\]'),
+        (DIFFERENT, r"\[.{0,11}\]"),
+        ({"type": "object", "minProperties": 2}, "(ab)*"),
+    ],
+    ids=json.dumps,
+)
+def test_a_text_shows_why_not_where_it_cannot_be_told_exactly(schema: Any, pattern: str) -> None:
+    a, b = COMPILER.compile_json_schema(schema), COMPILER.compile_regex(pattern)
+    with pytest.raises(fsmc.ConstraintError, match="cannot be combined"):
+        a - b
+    included, equal = (compare(b, max_searched=1000).witness for compare in (a.subset_of, a.equivalent))
+    assert included is not None and a.machine.matches(included) and not b.machine.matches(included)
+    assert equal is not None and a.machine.matches(equal) != b.machine.matches(equal)
+
+
+def test_what_has_few_texts_is_told_with_values_that_differ() -> None:
+    unique = COMPILER.compile_json_schema(UNIQUE)
+    some, wrong = (COMPILER.compile_regex(pattern) for pattern in (r"\[(1,2|3|2,1)\]", r"\[(1,2|3|2,2)\]"))
+    assert some.subset_of(unique) and wrong.subset_of(unique).witness == b"[2,2]"
+    tag = {"type": "tag", "begin": "<", "end": ">", "content": {"type": "json_schema", "json_schema": UNIQUE}}
+    tagged = COMPILER.compile_structural_tag(tag)
+    assert tagged.subset_of(COMPILER.compile_regex(r"<\[[1-9,]*\]>")).witness == b"<[0]>"
+    assert COMPILER.compile_regex(r"<\[[12](,[12])?\]>").subset_of(tagged).witness == b"<[1,1]>"
+    few = COMPILER.compile_json_schema(
+        {"type": "array", "items": {"enum": [1, 2]}, "maxItems": 2, "contains": {"const": 1}}
     )
-    with pytest.raises(fsmc.ConstraintError, match="cannot be combined"):
-        objects.subset_of(pattern)
-    assert pattern.equivalent(objects).witness == objects.equivalent(pattern).witness == b""
-    unique = COMPILER.compile_json_schema({"type": "array", "uniqueItems": True})
-    with pytest.raises(fsmc.ConstraintError, match="cannot be combined"):
-        unique.equivalent(COMPILER.compile_regex(r"\[1,1\]"))
+    witness = few.subset_of(unique).witness
+    assert witness is not None and len(set(json.loads(witness))) < len(json.loads(witness))
+
+
+def test_what_is_not_told() -> None:
+    a, b = COMPILER.compile_json_schema(UNIQUE), COMPILER.compile_regex(r"\[.*\]")
+    with pytest.raises(fsmc.ConstraintError, match=r"cannot be combined.*; no text .* was found .* max_searched=200 "):
+        a.subset_of(b, max_searched=200)
+    witness = a.equivalent(b, max_searched=200).witness  # the other way
+    assert b.machine.matches(witness) and not a.machine.matches(witness)
 
 
 def test_references_stay_in_their_own_schema() -> None:

@@ -59,6 +59,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "fsmc.compiler.grammar": {
         "fsmc.compiler.algebra",  # the operators, when they are used
+        "fsmc.compiler.comparison",
         "fsmc.jit",
         "fsmc.cache_dir",
         "fsmc.compiler.errors",
@@ -72,6 +73,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "fsmc.compiler.inputs": {"fsmc.compiler.errors"},
     "fsmc.compiler.algebra": {"fsmc.compiler"},
+    "fsmc.compiler.comparison": {"fsmc.compiler"},
     "fsmc.compiler.pipeline": {
         "fsmc.compiler.inputs",
         "fsmc.compiler.warm_up",

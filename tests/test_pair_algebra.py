@@ -21,10 +21,11 @@ OPERATIONS: dict[str, Callable[[bool, bool], bool]] = {
 }
 
 
-def combined(sign: str, a: fsmc.CompiledGrammar, b: fsmc.CompiledGrammar) -> fsmc.CompiledGrammar | None:
+def combined(sign: str, a: fsmc.CompiledGrammar, b: fsmc.CompiledGrammar, **limits: int) -> fsmc.CompiledGrammar | None:
     """The combination, None where it is empty."""
+    functions = {"&": algebra.intersection, "|": algebra.union, "-": algebra.difference}
     try:
-        return a & b if sign == "&" else a | b if sign == "|" else a - b
+        return functions[sign](a, b, **limits)
     except fsmc.EmptyLanguageError:
         return None
 
@@ -84,8 +85,7 @@ SHORT = [bytes(text) for n in range(6) for text in itertools.product(b"()[]x", r
 
 
 @pytest.mark.parametrize("seed", range(25))
-def test_random_grammars_on_all_short_texts(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(algebra, "MAX_PAIRED", 1000)
+def test_random_grammars_on_all_short_texts(seed: int) -> None:
     rng = random.Random(seed)
     a, b = (COMPILER.compile_grammar(random_grammar(rng)) for _ in range(2))
     if a.dfa is not None or b.dfa is not None:
@@ -93,7 +93,7 @@ def test_random_grammars_on_all_short_texts(seed: int, monkeypatch: pytest.Monke
     texts = {text: (a.machine.matches(text), b.machine.matches(text)) for text in SHORT}
     for sign, accepts in OPERATIONS.items():
         try:
-            made = combined(sign, a, b)
+            made = combined(sign, a, b, max_pairs=1000)
         except (fsmc.ConstraintError, fsmc.LimitExceeded) as error:
             assert "in different orders" in str(error) or "max_pairs=1000" in str(error)  # sets of readings without end
             continue
@@ -103,15 +103,14 @@ def test_random_grammars_on_all_short_texts(seed: int, monkeypatch: pytest.Monke
             walk_without_dead_ends(made, seed)
 
 
-def test_most_random_grammars_can_be_combined(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(algebra, "MAX_PAIRED", 1000)
+def test_most_random_grammars_can_be_combined() -> None:
     n_combined = n_refused = 0
     for seed in range(25):
         rng = random.Random(seed)
         a, b = (COMPILER.compile_grammar(random_grammar(rng)) for _ in range(2))
         if a.dfa is None and b.dfa is None:
             try:
-                combined("&", a, b)
+                combined("&", a, b, max_pairs=1000)
                 n_combined += 1
             except (fsmc.ConstraintError, fsmc.LimitExceeded):
                 n_refused += 1
@@ -218,10 +217,18 @@ def test_brackets_that_cross(sign: str) -> None:
         combined(sign, a, b)
 
 
-def test_what_differs_and_what_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_differs_and_what_is_too_large() -> None:
     unique = COMPILER.compile_json_schema({"type": "array", "uniqueItems": True})
     with pytest.raises(fsmc.ConstraintError, match="uniqueItems"):
         unique & COMPILER.compile_grammar(JSON)
-    monkeypatch.setattr(algebra, "MAX_PAIRED", 10)
-    with pytest.raises(fsmc.LimitExceeded, match="max_pairs=10"):
-        COMPILER.compile_json_schema(TREE) & COMPILER.compile_grammar(JSON)
+    tree, json_texts = COMPILER.compile_json_schema(TREE), COMPILER.compile_grammar(JSON)
+    with pytest.raises(fsmc.LimitExceeded, match="max_pairs=10 "):
+        algebra.intersection(tree, json_texts, max_pairs=10)
+    assert algebra.intersection(tree, json_texts).subset_of(tree)
+
+
+def test_how_far_brackets_may_cross_is_an_argument() -> None:
+    a = COMPILER.compile_grammar('root ::= ab "c"*\nab ::= "a" ab "b" | ""')
+    b = COMPILER.compile_grammar('root ::= "a"* bc\nbc ::= "b" bc "c" | ""')
+    with pytest.raises(fsmc.ConstraintError, match=r"in different orders, as in .a{4}b+.$"):
+        algebra.intersection(a, b, max_crossed=3)

@@ -1,4 +1,4 @@
-"""The algebra of compiled constraints: ``a & b``, ``a | b``, ``a - b``, ``~a``, ``a + b``, inclusion and equivalence.
+"""The algebra of compiled constraints: ``a & b``, ``a | b``, ``a - b``, ``~a``, ``a + b``. Inclusion and equivalence: comparison.py.
 
 Four ways, each exact:
 
@@ -8,6 +8,9 @@ Four ways, each exact:
 - A regular constraint and any other one are run side by side (`rsm_product`), so as sets of *texts*.
 - Two others are run side by side where their calls nest in each other (`pair_machine`); the intersection of two context-free languages need not
   be one, and ConstraintError then shows a text in which they do not.
+
+Where two are run side by side, ``max_pairs`` bounds the states of both together, and ``max_crossed`` the return frames that one may have above those
+of calls that the other made before. The functions take them as arguments, the operators as they are by default.
 """
 
 from __future__ import annotations
@@ -15,28 +18,21 @@ from __future__ import annotations
 import hashlib
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import referencing.jsonschema
 
 from fsmc.compiler.automata import algebra as regular
 from fsmc.compiler.automata.dfa import DFA
-from fsmc.compiler.automata.equivalence import difference_witness, shortest_string
-from fsmc.compiler.automata.lazy_rsm import LazyRSM
-from fsmc.compiler.automata.pair_machine import PairMachine
+from fsmc.compiler.automata.pair_machine import MAX_CROSSED, PairMachine
 from fsmc.compiler.automata.product_machine import ProductMachine
 from fsmc.compiler.automata.rsm import RSM
-from fsmc.compiler.automata.rsm_product import BOTH, DFA_ONLY, EITHER, Analysis, Combination
+from fsmc.compiler.automata.rsm_product import BOTH, DFA_ONLY, EITHER, MAX_PAIRS, Analysis, Combination
 from fsmc.compiler.cfg.recipe import GrammarRecipe, syntax_of
-from fsmc.compiler.errors import ConstraintError, EmptyLanguageError, LimitExceeded
+from fsmc.compiler.errors import ConstraintError, EmptyLanguageError
 from fsmc.compiler.grammar import CompiledGrammar, CompileStats
-from fsmc.compiler.schema.machine import SchemaMachine
-from fsmc.compiler.schema.rearrange import rearranged
 from fsmc.compiler.schema.recipe import SchemaRecipe
 from fsmc.compiler.schema.references import SPECIFICATIONS
-from fsmc.compiler.schema.sampling import short_text
 from fsmc.compiler.schema.source import parse_json
 from fsmc.compiler.schema.text_options import TextOptions
 from fsmc.compiler.tags.language import tag_language
@@ -46,7 +42,7 @@ from fsmc.compiler.tags.tree import Automaton, GrammarText, Pattern, Schema, Seq
 from fsmc.compiler.tokens.vocabulary import Vocabulary
 
 MAX_PAIRED = 40_000
-"""States of two constraints at once, neither of which is regular."""
+"""``max_pairs`` of two constraints neither of which is regular; MAX_PAIRS of others."""
 
 _DRAFT_URIS = {
     4: "http://json-schema.org/draft-04/schema#",
@@ -57,43 +53,49 @@ _DRAFT_URIS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """Whether something holds of two constraints; if not, a text that shows it: see `subset` and `equivalence` on how short it is.
-
-    >>> bool(Comparison(None)), bool(Comparison(b"x"))
-    (True, False)
-    """
-
-    witness: bytes | None
-
-    def __bool__(self) -> bool:
-        return self.witness is None
-
-
-def intersection(a: CompiledGrammar, b: CompiledGrammar) -> CompiledGrammar:
+def intersection(
+    a: CompiledGrammar, b: CompiledGrammar, *, max_pairs: int | None = None, max_crossed: int = MAX_CROSSED
+) -> CompiledGrammar:
     """What both allow."""
-    return _combined("&", a, b, regular.intersection, lambda x, y: {"allOf": [x, y]}, BOTH, BOTH)
+    return _combined(
+        "&", a, b, regular.intersection, lambda x, y: {"allOf": [x, y]}, BOTH, BOTH, max_pairs, max_crossed
+    )
 
 
-def union(a: CompiledGrammar, b: CompiledGrammar) -> CompiledGrammar:
+def union(
+    a: CompiledGrammar, b: CompiledGrammar, *, max_pairs: int | None = None, max_crossed: int = MAX_CROSSED
+) -> CompiledGrammar:
     """What at least one allows."""
-    return _combined("|", a, b, regular.union, lambda x, y: {"anyOf": [x, y]}, EITHER, EITHER)
+    return _combined("|", a, b, regular.union, lambda x, y: {"anyOf": [x, y]}, EITHER, EITHER, max_pairs, max_crossed)
 
 
-def difference(a: CompiledGrammar, b: CompiledGrammar) -> CompiledGrammar:
+def difference(
+    a: CompiledGrammar, b: CompiledGrammar, *, max_pairs: int | None = None, max_crossed: int = MAX_CROSSED
+) -> CompiledGrammar:
     """What ``a`` allows and ``b`` does not."""
     machine_only = Combination(lambda dfa, machine: machine and not dfa)
-    return _combined("-", a, b, regular.difference, lambda x, y: {"allOf": [x, {"not": y}]}, DFA_ONLY, machine_only)
+    return _combined(
+        "-",
+        a,
+        b,
+        regular.difference,
+        lambda x, y: {"allOf": [x, {"not": y}]},
+        DFA_ONLY,
+        machine_only,
+        max_pairs,
+        max_crossed,
+    )
 
 
-def complement(a: CompiledGrammar) -> CompiledGrammar:
+def complement(a: CompiledGrammar, *, max_pairs: int = MAX_PAIRS) -> CompiledGrammar:
     """What ``a`` does not allow: of a schema the JSON texts of all other values, else all other texts."""
     if a.dfa is not None:
         return _of_dfa(regular.complement(a.dfa), a.vocab, f"~({a.source})")
     if isinstance(a.recipe, SchemaRecipe):
         return _of_schemas(a.vocab, lambda x: {"not": x}, a.recipe)
-    return _of_product(Analysis(a.machine, regular.all_text(), DFA_ONLY), a.vocab, f"~({a.source})")
+    return _of_product(
+        Analysis(a.machine, regular.all_text(), DFA_ONLY, max_pairs=max_pairs), a.vocab, f"~({a.source})"
+    )
 
 
 def concatenation(a: CompiledGrammar, b: CompiledGrammar) -> CompiledGrammar:
@@ -112,64 +114,15 @@ def concatenation(a: CompiledGrammar, b: CompiledGrammar) -> CompiledGrammar:
     return joined
 
 
-def subset(a: CompiledGrammar, b: CompiledGrammar) -> Comparison:
-    """Whether ``b`` allows all that ``a`` allows; the witness is a text that only ``a`` does.
-
-    It is a shortest one, but for two schemas whose difference has to keep values or keys in mind that were written (as for uniqueItems, or
-    for keys that no schema declares) or is too large to be searched: then a short one.
-
-    Two schemas are compared by values: what is told is whether every value that is valid under ``a`` is under ``b``, in whatever order of
-    its members; the witness is the text that ``a`` allows of a value that is not.
-    """
-    shared_vocabulary(a, b)
-    if a.dfa is not None and b.dfa is not None:
-        return Comparison(shortest_string(regular.difference(a.dfa, b.dfa)))
+def allows_value(a: CompiledGrammar, text: bytes) -> bool:
+    """Whether the value of a JSON text is valid under a schema, however it is written."""
+    assert isinstance(a.recipe, SchemaRecipe)
+    value = SchemaRecipe({"const": parse_json(text.decode())}, a.recipe.options, None, a.recipe.unique_items)
     try:
-        only = difference(a, b)
+        _of_schemas(a.vocab, lambda x, y: {"allOf": [x, y]}, a.recipe, value)
     except EmptyLanguageError:
-        return Comparison(None)
-    builder = getattr(only.machine, "builder", None)
-    if isinstance(builder, ProductMachine):
-        return Comparison(builder.analysis.shortest())
-    try:
-        witness = Analysis(only.machine, _all_bytes(), BOTH).shortest()
-    except (ConstraintError, LimitExceeded):
-        if not isinstance(builder, SchemaMachine):
-            raise
-        witness = short_text(builder)  # there is one: a schema that allows nothing is not compiled
-    return Comparison(witness if witness is None or not isinstance(builder, SchemaMachine) else _as_of(a, witness))
-
-
-def equivalence(a: CompiledGrammar, b: CompiledGrammar) -> Comparison:
-    """Whether both allow the same; the witness is a text that exactly one of them does.
-
-    It is a shortest one where those of `subset` are, both ways; where it can be told one way only, that way's.
-    """
-    shared_vocabulary(a, b)
-    if a.dfa is not None and b.dfa is not None:
-        return Comparison(difference_witness(a.dfa, b.dfa))
-    found: list[bytes] = []
-    errors: list[ConstraintError | LimitExceeded] = []
-    for one, other in ((a, b), (b, a)):
-        try:
-            witness = subset(one, other).witness
-        except (ConstraintError, LimitExceeded) as error:
-            errors.append(error)
-            continue
-        if witness is not None:
-            found.append(witness)
-    if errors and not found:
-        raise errors[0]
-    return Comparison(min(found, key=len, default=None))
-
-
-def _as_of(a: CompiledGrammar, text: bytes) -> bytes:
-    """A text of a difference of schemas, in the order in which the first one wants its members."""
-    assert isinstance(a.machine, LazyRSM)
-    assert isinstance(a.machine.builder, SchemaMachine)
-    found = rearranged(a.machine.builder, text)
-    assert found is not None, "a valid value has a text"
-    return found
+        return False
+    return True
 
 
 # ── how ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -183,18 +136,22 @@ def _combined(
     of_schemas: Callable[[Any, Any], Any],
     if_a_is_regular: Combination,
     if_b_is_regular: Combination,
+    max_pairs: int | None,
+    max_crossed: int,
 ) -> CompiledGrammar:
     vocab, source = shared_vocabulary(a, b), f"({a.source}) {sign} ({b.source})"
     if a.dfa is not None and b.dfa is not None:
         return _of_dfa(of_dfas(a.dfa, b.dfa), vocab, source)
     if isinstance(a.recipe, SchemaRecipe) and isinstance(b.recipe, SchemaRecipe):
         return _of_schemas(vocab, of_schemas, a.recipe, b.recipe)
+    most = MAX_PAIRS if max_pairs is None else max_pairs
     if a.dfa is not None:
-        return _of_product(Analysis(b.machine, a.dfa, if_a_is_regular), vocab, source)
+        return _of_product(Analysis(b.machine, a.dfa, if_a_is_regular, max_pairs=most), vocab, source)
     if b.dfa is not None:
-        return _of_product(Analysis(a.machine, b.dfa, if_b_is_regular), vocab, source)
-    pair = PairMachine(a.machine, b.machine, if_a_is_regular)
-    return _of_product(Analysis(pair.rsm, _all_bytes(), BOTH, max_pairs=MAX_PAIRED), vocab, source)
+        return _of_product(Analysis(a.machine, b.dfa, if_b_is_regular, max_pairs=most), vocab, source)
+    pair = PairMachine(a.machine, b.machine, if_a_is_regular, max_crossed=max_crossed)
+    most = MAX_PAIRED if max_pairs is None else max_pairs
+    return _of_product(Analysis(pair.rsm, regular.all_bytes(), BOTH, max_pairs=most), vocab, source)
 
 
 def shared_vocabulary(a: CompiledGrammar, b: CompiledGrammar) -> Vocabulary:
@@ -281,10 +238,6 @@ def _as_node(grammar: CompiledGrammar) -> Any:
     raise ConstraintError(
         f"a {grammar.kind} cannot be part of a sequence: only patterns, schemas, grammars and structural tags can"
     )
-
-
-def _all_bytes() -> DFA:
-    return DFA(np.zeros(256, np.uint8), np.array([[0], [1]], np.int32), np.array([False, True]), 1)
 
 
 def _empty(source: str) -> EmptyLanguageError:

@@ -21,8 +21,8 @@ from fsmc.compiler.tokens.vocabulary import Vocabulary
 from fsmc.jumpforward.jump_map import JumpForwardMap
 
 if TYPE_CHECKING:
-    from fsmc.compiler.algebra import Comparison
     from fsmc.compiler.cfg.recipe import GrammarRecipe
+    from fsmc.compiler.comparison import Comparison
     from fsmc.compiler.schema.recipe import SchemaRecipe
     from fsmc.compiler.tags.recipe import TagRecipe
 
@@ -216,12 +216,14 @@ class CompiledGrammar:
 
         return concatenation(self, other)
 
-    def subset_of(self, other: CompiledGrammar) -> Comparison:
+    def subset_of(self, other: CompiledGrammar, **limits: int) -> Comparison:
         """Whether the other allows all that this one allows: true or false, with a ``witness`` if not.
 
-        The witness is a shortest text that only this one allows; of two schemas a text of ``self - other``, and only a short one where values or
-        keys that were written have to be kept in mind.
-        Raises ConstraintError where it cannot be told exactly, LimitExceeded.
+        The witness is a text that only this one allows, and a shortest one, but where it had to be sought or values that were written have to
+        be kept in mind. Two schemas are compared by values, in whatever order of their members.
+
+        limits: ``max_pairs``, ``max_crossed``, ``max_searched`` of `comparison.subset`. Raises ConstraintError or LimitExceeded where it
+        cannot be told exactly and no short text shows it.
 
         >>> import fsmc
         >>> vocab = fsmc.Vocabulary.from_tokens([b"1", b""], eos_token_ids=[1])
@@ -231,15 +233,15 @@ class CompiledGrammar:
         >>> bool(result), result.witness
         (False, b'0000')
         """
-        from fsmc.compiler.algebra import subset
+        from fsmc.compiler.comparison import subset
 
-        return subset(self, other)
+        return subset(self, other, **limits)
 
-    def equivalent(self, other: CompiledGrammar) -> Comparison:
+    def equivalent(self, other: CompiledGrammar, **limits: int) -> Comparison:
         """Whether both allow the same, as `subset_of`."""
-        from fsmc.compiler.algebra import equivalence
+        from fsmc.compiler.comparison import equivalence
 
-        return equivalence(self, other)
+        return equivalence(self, other, **limits)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write an index file: the machine and, if it was built, the whole index. Atomic; safetensors form.

@@ -54,6 +54,15 @@ def all_text() -> DFA:
     return minimize(determinize(loop))
 
 
+def all_bytes() -> DFA:
+    """All byte strings: what runs beside another machine without asking anything.
+
+    >>> all_bytes().matches(b"\\xff")
+    True
+    """
+    return DFA(np.zeros(256, np.uint8), np.array([[0], [1]], np.int32), np.array([False, True]), 1)
+
+
 def complement(dfa: DFA, universe: DFA | None = None, **limits: Any) -> DFA:
     """What ``universe`` accepts and ``dfa`` does not. Also ``~dfa``.
 

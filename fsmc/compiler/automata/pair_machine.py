@@ -23,13 +23,13 @@ from fsmc.compiler.automata.tables import CALL, EXIT, RECORDED
 from fsmc.compiler.errors import ConstraintError
 
 MAX_CROSSED = 8
-"""Return frames that one machine may have above those of the other's calls that were made before."""
+"""Return frames that one machine may have above those of the other's calls that were made before, unless said otherwise."""
 _MAX_LOOKED_AT = 1000
 """Configurations that are looked at to find a text for the error."""
 
 
 class _Crossed(Exception):
-    """A state with more than ``MAX_CROSSED`` frames."""
+    """A state with more than ``max_crossed`` frames."""
 
 
 class Side(NamedTuple):
@@ -67,8 +67,16 @@ class PairMachine:
     notes: tuple[str, ...] = ()
     is_json = False
 
-    def __init__(self, a: RecursiveMachine, b: RecursiveMachine, combination: Combination, **limits: Any) -> None:
-        self.machines, self.combination = (a, b), combination
+    def __init__(
+        self,
+        a: RecursiveMachine,
+        b: RecursiveMachine,
+        combination: Combination,
+        *,
+        max_crossed: int = MAX_CROSSED,
+        **limits: Any,
+    ) -> None:
+        self.machines, self.combination, self.max_crossed = (a, b), combination, max_crossed
         self.rsm = LazyRSM(self, **limits)
         self._outcomes: list[tuple[Side, Side]] = []
         self._number_of: dict[tuple[Side, Side], int] = {}
@@ -84,7 +92,7 @@ class PairMachine:
             sides = a, b
         if not self._may_be_accepted(sides):
             return DEAD
-        if max(len(side.frames) for side in sides) > MAX_CROSSED:
+        if max(len(side.frames) for side in sides) > self.max_crossed:
             if self._is_searching:
                 raise _Crossed
             raise ConstraintError(

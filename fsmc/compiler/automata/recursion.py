@@ -181,12 +181,13 @@ class RecursiveMachine(ABC):
 
         What recorded calls read is kept account of; MachineError where one returns that was open from the beginning.
         """
-        reading: Reading | None = Reading(self.initial if configuration is None else configuration)
+        reading = Reading(self.initial if configuration is None else configuration)
         for i in range(len(data)):
-            reading = self.read(reading, data, i)
-            if reading is None:
+            after = self.read(reading, data, i)
+            if after is None:
                 return None
-        return None if reading is None else reading.here
+            reading = after
+        return reading.here
 
     def read(self, reading: Reading, text: bytes | bytearray, i: int) -> Reading | None:
         """What byte ``i`` of a text leads to, of which all before was read; None where it is not allowed. Raises as `run`."""
