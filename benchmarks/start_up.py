@@ -10,6 +10,7 @@ torch is not imported (XGrammar imports it, so it is not here); where scipy is i
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import statistics
@@ -83,7 +84,7 @@ def fsmc_laps(tokenizer: str) -> list[float]:
     times.append(time.perf_counter())
     fsmc.GrammarMatcher(grammar).fill_next_token_bitmask(fsmc.allocate_token_bitmask(1, vocabulary.size))
     times.append(time.perf_counter())
-    return [after - before for before, after in zip(times, times[1:], strict=False)]
+    return [after - before for before, after in itertools.pairwise(times)]
 
 
 def llguidance_laps(tokenizer: str) -> list[float]:
@@ -98,7 +99,7 @@ def llguidance_laps(tokenizer: str) -> list[float]:
     times.append(time.perf_counter())
     fill_next_token_bitmask(matcher, allocate_token_bitmask(1, vocabulary.vocab_size), 0)
     times.append(time.perf_counter())
-    return [after - before for before, after in zip(times, times[1:], strict=False)]
+    return [after - before for before, after in itertools.pairwise(times)]
 
 
 WORKERS = {"fsmc": fsmc_laps, "llguidance": llguidance_laps}
