@@ -179,6 +179,22 @@ def _put(returns: Array, frame: int, outcome: int, target: int) -> None:
 
 
 @kernel
+def _end_rows(
+    edges: Array, states: Array, actions: Array, edge: int, action: int, entry: int, inner: int, space: int, frame: int,
+    class_map: int,
+) -> None:  # fmt: skip
+    """Give the state ``inner`` the row of edges from ``edge`` on, and ``entry``, before it, the same with white space."""
+    if space > 0:
+        for column in range(1, SPACE):
+            edges[edge + N_COLUMNS + column] = edges[edge + column]
+        edges[edge + N_COLUMNS + SPACE] = -1 - action
+        actions[action, 0], actions[action, 1], actions[action, 2] = CALL, space, frame
+    states[inner, 1], states[inner, 2], states[entry, 1], states[entry, 2] = class_map, -1, class_map, -1
+    states[inner, 0] = edge
+    states[entry, 0] = edge + N_COLUMNS if space > 0 else edge
+
+
+@kernel
 def _lay_out(
     edges: Array, states: Array, actions: Array, returns: Array, edge: int, action: int, start: int, base: int,
     frame: int, space: int, n_names: int, n_classes: int, first_other: int, n_due: int, n_live: int,
@@ -214,15 +230,8 @@ def _lay_out(
                 edges[edge + COMMA] = entry + 2
             if place >= n_due and (not before or place == 0):
                 edges[edge + CLOSE] = close
-        if space > 0:
-            for column in range(1, SPACE):
-                edges[edge + N_COLUMNS + column] = edges[edge + column]
-            edges[edge + N_COLUMNS + SPACE] = -1 - action
-            actions[action, 0], actions[action, 1], actions[action, 2] = CALL, space, frame + 1 + position
-            action += 1
-        states[inner, 1], states[inner, 2], states[entry, 1], states[entry, 2] = class_map, -1, class_map, -1
-        states[inner, 0] = edge
-        states[entry, 0] = edge + N_COLUMNS if space > 0 else edge
+        _end_rows(edges, states, actions, edge, action, entry, inner, space, frame + 1 + position, class_map)
+        action += 1 if space > 0 else 0
         edge += 2 * N_COLUMNS
     for position in range(n_positions):
         _put(returns, frame + 1 + position, 0, base + 2 * position + 1)
@@ -259,15 +268,8 @@ def lay_out_place(
             edges[edge + COMMA] = base + 2
         if position == 0:
             edges[edge + CLOSE] = close
-        if space > 0:
-            for column in range(1, SPACE):
-                edges[edge + N_COLUMNS + column] = edges[edge + column]
-            edges[edge + N_COLUMNS + SPACE] = -1 - action
-            actions[action, 0], actions[action, 1], actions[action, 2] = CALL, space, frame + 1 + position
-            action += 1
-        states[inner, 1], states[inner, 2], states[entry, 1], states[entry, 2] = class_map, -1, class_map, -1
-        states[inner, 0] = edge
-        states[entry, 0] = edge + N_COLUMNS if space > 0 else edge
+        _end_rows(edges, states, actions, edge, action, entry, inner, space, frame + 1 + position, class_map)
+        action += 1 if space > 0 else 0
         edge += 2 * N_COLUMNS
     for position in range(n_positions):
         _put(returns, frame + 1 + position, 0, base + 2 * position + 1)
