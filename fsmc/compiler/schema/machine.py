@@ -32,6 +32,7 @@ from fsmc.compiler.schema.key_space import KeySpace
 from fsmc.compiler.schema.key_trie import KeyNode
 from fsmc.compiler.schema.keyword_general import TYPE_NAMES
 from fsmc.compiler.schema.keywords import Keywords
+from fsmc.compiler.schema.late_keys import LateKeys
 from fsmc.compiler.schema.left_out import WithoutTexts
 from fsmc.compiler.schema.member_order import MemberOrder
 from fsmc.compiler.schema.object_state import ObjectState
@@ -176,9 +177,12 @@ class SchemaMachine:
     def build_row(self, state: int) -> None:
         """Make the row of a state that was met for the first time."""
         self.table.clock.restart()
-        position: Position | PlainStates | CountedBlock | KeyNode | WithoutTexts = self.rsm.state_key(state)
+        position: Position | PlainStates | LateKeys | CountedBlock | KeyNode | WithoutTexts = self.rsm.state_key(state)
         if isinstance(position, PlainStates):
             position.build(self, state)
+            return
+        if isinstance(position, LateKeys):
+            position.build(self)
             return
         if isinstance(position, WithoutTexts):
             position.build(state)
@@ -378,10 +382,6 @@ class SchemaMachine:
     def key_start(self, keys: KeySpace, allowed: int, seen: frozenset[str] = frozenset()) -> int:
         """The state after the opening quote of a key of one of the ``allowed`` classes."""
         return self.scalars.key(keys, allowed, seen)
-
-    def keys_in_order(self, keys: KeySpace, live: int, required: int) -> list[int]:
-        """See `ScalarBlocks.keys_in_order`."""
-        return self.scalars.keys_in_order(keys, live, required)
 
     def allowed_keys(self, o: ObjectState) -> int:
         """The classes of keys that may come next, as a mask."""
