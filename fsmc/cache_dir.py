@@ -10,6 +10,8 @@ import contextlib
 import hashlib
 import os
 import tempfile
+from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 
 import platformdirs
@@ -61,6 +63,24 @@ def write_sealed(path: Path, magic: bytes, payload: bytes) -> None:
         if temporary:
             with contextlib.suppress(OSError):
                 os.unlink(temporary)
+
+
+@cache
+def digest_of_sources(folder: Path, patterns: Iterable[str]) -> bytes | None:
+    """SHA-256 of the modules in ``folder`` whose names match one of ``patterns`` (a tuple): what they made on disk is believed only
+    by the same code. None where there is no source to be read; 0.3 ms, once.
+
+    >>> len(digest_of_sources(Path(__file__).parent, ("cache_dir.py",)))
+    32
+    """
+    digest = hashlib.sha256()
+    try:
+        for path in sorted(path for pattern in patterns for path in folder.glob(pattern)):
+            source = path.read_bytes()
+            digest.update(b"%s %d\n" % (path.name.encode(), len(source)) + source)
+    except OSError:
+        return None
+    return digest.digest()
 
 
 def _checksum(path: Path, payload: bytes) -> bytes:

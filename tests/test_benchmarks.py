@@ -89,6 +89,13 @@ def test_maskbench(engine: str, tokenizer: Path, schemas: Path, tmp_path: Path) 
     assert "TTFM p50" in shown and "invalid accepted" in shown
 
 
+def test_start_up(tokenizer: Path, tmp_path: Path) -> None:
+    shown = run("start_up.py", tokenizer, "--runs", 1, "--record", tmp_path)
+    figures = record(tmp_path)["milliseconds"]["fsmc"]
+    assert "first mask" in shown and figures["together"] == pytest.approx(sum(list(figures.values())[:-1]))
+    assert all(value > 0 for value in figures.values())
+
+
 def test_a_crash_and_a_hang_cost_one_schema_each(tokenizer: Path, schemas: Path, tmp_path: Path) -> None:
     """The process is started anew after it."""
     script = tmp_path / "breaking.py"

@@ -57,7 +57,7 @@ def test_damaged_file_is_replaced(folder: Path, damage: str) -> None:
 
 def test_other_sources_do_not_believe_the_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kept_on_disk("x", lambda: machine("old"))
-    monkeypatch.setattr(format_cache, "_sources", lambda: b"edited")
+    monkeypatch.setattr(format_cache, "digest_of_sources", lambda *_: b"edited")
     assert kept_on_disk("x", lambda: machine("new")).matches(b"new")
     assert kept_on_disk("x", never).matches(b"new")
 
@@ -68,6 +68,6 @@ def test_folder_that_cannot_be_written(folder: Path) -> None:
 
 
 def test_without_sources_nothing_is_kept(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(format_cache, "_sources", lambda: None)
+    monkeypatch.setattr(format_cache, "digest_of_sources", lambda *_: None)
     assert same(kept_on_disk("x", built), built())
     assert not folder.exists()

@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 import fsmc
+from fsmc.compiler.automata.tables import CALL
 from fsmc.compiler.schema import any_order, plain_objects
+from fsmc.compiler.schema.late_keys import LateKeys
 from fsmc.compiler.schema.shapes import Shapes
 
 INNER = {"type": "object", "properties": {"x": {"type": "integer"}, "y": {"enum": ["p", 'q"r', True]}}}
@@ -89,3 +91,30 @@ def test_a_member_comes_once_in_any_order_and_required_ones_come() -> None:
     assert machine.matches(b'{"b":true,"ab":1,"zz":[],"zz":2,"a":null}')
     for refused in (b'{"ab":1,"ab":2}', b'{"a":null}', b"{}", b'{"ab":1,}', b'{"b":1,"ab":2}', b'{,"ab":1}'):
         assert not machine.matches(refused)
+
+
+@pytest.mark.parametrize("order", ["schema", "any"])
+@pytest.mark.parametrize("number", range(len(SCHEMAS)))
+def test_rows_of_keys_are_made_when_a_text_gets_there_and_none_is_empty(number: int, order: str) -> None:
+    grammar = compiled(SCHEMAS[number], order, "flexible")
+    machine: Any = grammar.machine
+    matcher, mask = fsmc.GrammarMatcher(grammar), fsmc.allocate_token_bitmask(1, grammar.vocab.size)
+    matcher.accept_bytes(b"{")
+    before = late(machine)
+    assert not any(machine.is_built(state) for state in before)
+    matcher.fill_next_token_bitmask(mask)
+    assert mask[0, ord('"') // 32] >> ord('"') % 32 & 1
+    for text in texts(random.Random(number), SCHEMAS[number], "compact"):
+        machine.matches(text)
+    reached = {target for code in range(1, len(machine.tables.actions)) for target in [call_target(machine, -code)]}
+    for state in set(late(machine)) & reached:
+        assert machine.row(state).any(), "a key may come, so it has a first byte"
+
+
+def late(machine: Any) -> list[int]:
+    return [s for s in range(1, machine.n_states) if isinstance(machine.state_key(s), LateKeys)]
+
+
+def call_target(machine: Any, code: int) -> int:
+    kind, target, _ = machine.action(code)
+    return target if kind == CALL else 0

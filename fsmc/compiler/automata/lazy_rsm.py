@@ -283,6 +283,16 @@ class LazyRSM(RecursiveMachine):
         rows[:, 3] = room
         rows[:, 0] = start + n_classes * np.arange(n, dtype=np.int32)
 
+    def copy_row(self, state: int, other: int) -> None:
+        """Give a state the row of ``other``, which has one."""
+        if not self.is_built(other):
+            self.builder.build_row(other)
+        view, to, source = self._views.states, 4 * state, 4 * other
+        if view[source + 3]:
+            self._own.loops[state] = self._own.loops[other]
+        view[to + 1], view[to + 2], view[to + 3] = view[source + 1], view[source + 2], view[source + 3]
+        view[to] = view[source]
+
     def add_block(
         self,
         byte_class: npt.NDArray[np.uint8],

@@ -90,7 +90,7 @@ class PlainPlace(PlainStates):
 
     def _key_code(self, m: SchemaMachine, allowed: int) -> int:
         """The code of the opening quote of a key of the ``allowed`` classes, 0 if there are none."""
-        return m.rsm.call(m.key_start(self.shape.keys, allowed), self._frame) if allowed else 0
+        return m.rsm.call(m.scalars.late_key(m, self.shape.keys, allowed), self._frame) if allowed else 0
 
     def _lay_out(self, m: SchemaMachine) -> None:
         """Make all states but those that lead into values, and into keys behind a space that has to be there: these are made when

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from fsmc.compiler.errors import UnsupportedSchemaError
 from fsmc.compiler.schema.atoms import ARRAY, NUMBER, OBJECT, STRING
+from fsmc.compiler.schema.components import make_start
 from fsmc.compiler.schema.number_machines import MAX_REMAINDERS
 from fsmc.compiler.schema.values import to_decimal
 
@@ -67,7 +68,7 @@ def refuse_early(machine: SchemaMachine) -> None:
         for node in document.values_with(partial(is_doubtful_of, type_)):
             machine.table.clock.restart()
             formula = machine.keywords.schema(node)
-            machine.make_start(formula, type_)
+            make_start(machine, formula, type_)
             if type_ == ARRAY and not ignored:
                 _refuse_nested(machine, formula)
 

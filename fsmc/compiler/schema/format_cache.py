@@ -5,15 +5,13 @@ Each is a sealed file of the user's cache folder, believed only by the sources a
 
 from __future__ import annotations
 
-import hashlib
 import unicodedata
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 
 import numpy as np
 
-from fsmc.cache_dir import default_cache_dir, read_sealed, write_sealed
+from fsmc.cache_dir import default_cache_dir, digest_of_sources, read_sealed, write_sealed
 from fsmc.compiler.automata.dfa import DFA
 
 _MAGIC = b"fsmc format machine 1\n"  # count up when the layout below changes, or the regex compiler is corrected
@@ -22,7 +20,7 @@ _MAX_STATES = 1 << 16  # targets are stored in two bytes
 
 def kept_on_disk(name: str, build: Callable[[], DFA]) -> DFA:
     """The machine ``name``: as an earlier process stored it, or built, and then stored."""
-    sources = _sources()
+    sources = digest_of_sources(Path(__file__).parent, ("format*.py",))
     if sources is None:
         return build()
     path = default_cache_dir() / f"format-{unicodedata.unidata_version}-{name}.bin"
@@ -33,19 +31,6 @@ def kept_on_disk(name: str, build: Callable[[], DFA]) -> DFA:
     if dfa.n_states <= _MAX_STATES:
         write_sealed(path, _MAGIC + sources, _pack(dfa))
     return dfa
-
-
-@cache
-def _sources() -> bytes | None:
-    """A digest of the modules that say what the formats are, None where there is no source to be read (0.3 ms)."""
-    digest = hashlib.sha256()
-    try:
-        for path in sorted(Path(__file__).parent.glob("format*.py")):
-            source = path.read_bytes()
-            digest.update(b"%s %d\n" % (path.name.encode(), len(source)) + source)
-    except OSError:
-        return None
-    return digest.digest()
 
 
 def _pack(dfa: DFA) -> bytes:

@@ -16,38 +16,36 @@ from fsmc.compiler.automata.determinize import MAX_STATES as MAX_STATES_AT_ONCE
 from fsmc.compiler.automata.lazy_rsm import MAX_BYTES, MAX_STATES, LazyRSM
 from fsmc.compiler.automata.recursion import Configuration
 from fsmc.compiler.errors import EmptyLanguageError, LimitExceeded, UnsupportedSchemaError
-from fsmc.compiler.schema import any_order, plain_objects
 from fsmc.compiler.schema.any_order import PlainPlace
-from fsmc.compiler.schema.atoms import ARRAY, NUMBER, OBJECT, STRING, Integer, NumEnum, StrEnum
+from fsmc.compiler.schema.atoms import ARRAY, OBJECT
 from fsmc.compiler.schema.bits import bits
 from fsmc.compiler.schema.clock import Clock
+from fsmc.compiler.schema.components import Parts, component, parts_of
 from fsmc.compiler.schema.contradiction import contradiction
 from fsmc.compiler.schema.counted_blocks import CountedBlock
 from fsmc.compiler.schema.counts import Counts
 from fsmc.compiler.schema.document import SchemaDocument
 from fsmc.compiler.schema.early import refuse_early
 from fsmc.compiler.schema.emptiness import Emptiness
-from fsmc.compiler.schema.formula import FALSE, TRUE, Formulas
+from fsmc.compiler.schema.formula import TRUE, Formulas
 from fsmc.compiler.schema.key_space import KeySpace
 from fsmc.compiler.schema.key_trie import KeyNode
 from fsmc.compiler.schema.keyword_general import TYPE_NAMES
 from fsmc.compiler.schema.keywords import Keywords
+from fsmc.compiler.schema.late_keys import LateKeys
 from fsmc.compiler.schema.left_out import WithoutTexts
 from fsmc.compiler.schema.member_order import MemberOrder
 from fsmc.compiler.schema.object_state import ObjectState
 from fsmc.compiler.schema.objects import ObjectShape
-from fsmc.compiler.schema.outcomes import Outcomes, Reading, Truth, read, what_to_watch
-from fsmc.compiler.schema.plain_objects import PlainObject, PlainStates, is_plain
+from fsmc.compiler.schema.outcomes import Outcomes, Reading, Truth, read
+from fsmc.compiler.schema.plain_objects import PlainObject, PlainStates
 from fsmc.compiler.schema.positions import (
     AfterKey,
     AfterSpace,
-    ArrayStart,
-    ArrayState,
     Closing,
     Edges,
     End,
     Fixed,
-    ObjectStart,
     Position,
     Return,
     Root,
@@ -60,9 +58,6 @@ from fsmc.compiler.schema.text_options import TextOptions
 from fsmc.compiler.schema.value_rows import ValueStarts, value_starts
 
 _PartsKey: TypeAlias = "tuple[int, tuple[int, ...], int, bool]"
-_Parts: TypeAlias = "list[tuple[Reading, dict[int, list[int]]]]"
-"""For each type of a value: how the caller reads the outcome, and target → first bytes."""
-
 _ANYTHING = SchemaDocument({"$defs": {name: {"type": name} for name in TYPE_NAMES}})
 
 
@@ -72,14 +67,14 @@ def _any_value(options: TextOptions) -> SchemaMachine:
     m = SchemaMachine.__new__(SchemaMachine)
     m._prepare(Keywords(_ANYTHING, Formulas()), options, MAX_STATES, MAX_BYTES)
     m.starts[TRUE] = value_starts(m, TRUE)
-    m._any = {type_: m._component(type_, TRUE, (), (TRUE,), 0) for type_ in (OBJECT, ARRAY)}
+    m.any_start = {type_: component(m, type_, TRUE, (), (TRUE,), 0) for type_ in (OBJECT, ARRAY)}
     m.starts_of_type = {name: value_starts(m, m.keywords.below(_ANYTHING.root, "$defs", name)) for name in TYPE_NAMES}
     text = b'{"a": 1, "b": [null, {}]}, [], {"c": []}, ""'
     if options.whitespace != "json":
         text = text.replace(b" ", b" " if options.whitespace == "flexible" else b"")
     if options.whitespace == "flexible":
         text = text.replace(b",", b" ,").replace(b"]", b" ]").replace(b"}", b" }").replace(b":", b" :")
-    assert m.rsm.run(text, Configuration(m._any[ARRAY][ord("[")]))
+    assert m.rsm.run(text, Configuration(m.any_start[ARRAY][ord("[")]))
     m._parts = {
         key: parts for key, parts in m._parts.items() if key[0] == TRUE
     }  # other formulas mean something only here
@@ -139,18 +134,18 @@ class SchemaMachine:
         flexible = options.whitespace == "flexible" and options.indent is None
         common = resident(options.max_whitespace if flexible else 0)
         before = _any_value(options) if options.indent is None and keywords.document is not _ANYTHING else None
-        ready, blocks = (common.rsm, common.blocks) if before is None else (before.rsm, before._scalars)
+        ready, blocks = (common.rsm, common.blocks) if before is None else (before.rsm, before.scalars)
         rsm = ready.fork(self, max_states=max_states, max_bytes=max_bytes)
         self._rsm = weakref.ref(rsm)
         self._own_rsm: LazyRSM | None = rsm
         self.space = common.space
         rsm.space = (WHITE_SPACE, options.max_whitespace, STRUCTURAL) if common.space else None
-        self._scalars: ScalarBlocks = blocks.fork(weakref.proxy(rsm), self.table, self._outcomes)
+        self.scalars: ScalarBlocks = blocks.fork(weakref.proxy(rsm), self.table, self._outcomes)
         self.starts: dict[int, ValueStarts] = {} if before is None else before.starts.copy()
         self.starts_of_type: dict[str | None, ValueStarts] = {} if before is None else before.starts_of_type
-        self._parts: dict[_PartsKey, _Parts] = {} if before is None else before._parts.copy()
+        self._parts: dict[_PartsKey, Parts] = {} if before is None else before._parts.copy()
         self._maps: dict[bytes, int] = {} if before is None else before._maps.copy()
-        self._any: dict[str, dict[int, int]] = {} if before is None else before._any
+        self.any_start: dict[str, dict[int, int]] = {} if before is None else before.any_start
 
     def _begin(self, document: SchemaDocument) -> int:
         """The state before the text."""
@@ -182,15 +177,18 @@ class SchemaMachine:
     def build_row(self, state: int) -> None:
         """Make the row of a state that was met for the first time."""
         self.table.clock.restart()
-        position: Position | PlainStates | CountedBlock | KeyNode | WithoutTexts = self.rsm.state_key(state)
+        position: Position | PlainStates | LateKeys | CountedBlock | KeyNode | WithoutTexts = self.rsm.state_key(state)
         if isinstance(position, PlainStates):
             position.build(self, state)
+            return
+        if isinstance(position, LateKeys):
+            position.build(self)
             return
         if isinstance(position, WithoutTexts):
             position.build(state)
             return
         if isinstance(position, KeyNode):
-            self._scalars.build_key(state, position)
+            self.scalars.build_key(state, position)
             return
         if isinstance(position, CountedBlock):
             position.build(state)
@@ -338,78 +336,17 @@ class SchemaMachine:
                 edges.update(dict.fromkeys(listed, self.rsm.call(target, frame)))
         return edges
 
-    def value_parts(self, must: int, watches: tuple[int, ...], depth: int = 0, plentiful: bool = False) -> _Parts:
+    def value_parts(self, must: int, watches: tuple[int, ...], depth: int = 0, plentiful: bool = False) -> Parts:
         """For each type that the value may have: how the caller reads the outcome, and target → first bytes."""
         key = (must, watches, depth if self.options.indent is not None else 0, plentiful)
         parts = self._parts.get(key)
         if parts is None:
             try:
-                parts = self._parts[key] = self._value_parts(*key)
+                parts = self._parts[key] = parts_of(self, *key)
             except (LimitExceeded, UnsupportedSchemaError) as error:
                 self.keywords.locate(error, must, *watches)
                 raise
         return parts
-
-    def _value_parts(self, must: int, watches: tuple[int, ...], depth: int, plentiful: bool) -> _Parts:
-        table = self.table
-        parts: _Parts = []
-        for type_ in self.keywords.types_of(must):
-            if type_ == OBJECT and not watches and not plentiful:
-                shape = self.shapes.of_members(must, self.options.property_order == "any")
-                if shape is not None:
-                    few = shape.keys.n_classes <= any_order.MAX_CLASSES
-                    if shape.required & ~shape.live(shape.all_classes if few else shape.required) == 0:
-                        parts.append(((), {self._object(shape, depth): [ord("{")]}))
-                    continue
-            wanted = self.keywords.expand(must, type_)
-            if plentiful:
-                wanted = self._plentiful(wanted, type_)
-            if wanted == FALSE or not self.emptiness.typed(wanted, type_):
-                continue
-            asked = [self.keywords.expand(watch, type_) for watch in watches]
-            watched, reading = what_to_watch(table, wanted, asked)
-            first_bytes: dict[int, list[int]] = {}
-            for byte, target in self._component(type_, wanted, watched, (must, *watches), depth).items():
-                first_bytes.setdefault(target, []).append(byte)
-            parts.append((reading, first_bytes))
-        return parts
-
-    def make_start(self, must: int, type_: str) -> None:
-        """Make what a text needs that begins a value of one type, of which ``must`` holds."""
-        try:
-            wanted = self.keywords.expand(must, type_)
-            if wanted != FALSE and self.emptiness.typed(wanted, type_):
-                self._component(type_, wanted, (), (must,), 0)
-        except (LimitExceeded, UnsupportedSchemaError) as error:
-            self.keywords.locate(error, must)
-            raise
-
-    def _component(
-        self, type_: str, must: int, watches: tuple[int, ...], of: tuple[int, ...], depth: int
-    ) -> dict[int, int]:
-        """First byte → state after it, of the component for one type. of: the value formulas that it comes from."""
-        order = self.order.of(of) if type_ == OBJECT else ()
-        if must == TRUE and type_ in self._any and not watches and not order:
-            return self._any[type_]
-        if type_ == OBJECT:
-            shape = self.shapes.object(must, watches, order, self.options.property_order == "any")
-            return {ord("{"): self._object(shape, depth)}
-        if type_ == ARRAY:
-            array = self.shapes.array(must, watches)
-            return {ord("["): self.gap(ArrayStart(ArrayState(array, *array.at_start(), 0, depth)))}
-        return self._scalars.value(type_, must, watches)
-
-    def _object(self, shape: ObjectShape, depth: int) -> int:
-        """The state after ``{``."""
-        if not shape.keys.n_names and shape.static == (TRUE,) and is_plain(shape, shape.residual, shape.watches):
-            if OBJECT in self._any:
-                return self._any[OBJECT][ord("{")]
-        residual, watched = shape.at_start()
-        residual = shape.reduced(residual, 0)
-        if self.options.indent is None and is_plain(shape, residual, watched):
-            if shape.keys.n_classes <= (any_order.MAX_CLASSES if shape.any_order else plain_objects.MAX_CLASSES):
-                return self.plain_start(shape, None)
-        return self.gap(ObjectStart(ObjectState.of(shape, residual, watched, 0, depth)))
 
     # ── objects and arrays ───────────────────────────────────────────────────────────────────────────────────────────
 
@@ -424,25 +361,6 @@ class SchemaMachine:
             known = self._plain[shape, seen] = states.start
         return known
 
-    def _plentiful(self, wanted: int, type_: str) -> int:
-        """``wanted`` of free strings and numbers, a few of them left out or not; FALSE for all other values.
-
-        Zero is left out: after ``0``, of integers, and after ``0e``, there is no other number to come.
-        """
-        table = self.table
-        if type_ not in (STRING, NUMBER):
-            return FALSE
-        for part in table.conjuncts(wanted):
-            literal = table.literal(part)
-            payload = table.payload(literal[0]) if literal else None
-            excludes = literal is not None and not literal[1] and isinstance(payload, (StrEnum, NumEnum))
-            if not excludes and not isinstance(payload, Integer):
-                return FALSE
-        if type_ == NUMBER:
-            zero = self.keywords.expand(self.keywords.const(0), NUMBER)
-            return table.conj((wanted, table.negate(zero)))
-        return wanted
-
     def key_code(self, o: ObjectState) -> int | None:
         """The code of a key's opening quote, None if no member may come."""
         if o.key_code != 0:
@@ -456,18 +374,14 @@ class SchemaMachine:
 
     def end_numbers_at(self, more: bytes) -> None:
         """Let numbers be followed by these bytes too."""
-        self._scalars.end_numbers_at(more)
+        self.scalars.end_numbers_at(more)
         self._parts.clear()
         self.starts.clear()
         self.starts_of_type = {}
 
     def key_start(self, keys: KeySpace, allowed: int, seen: frozenset[str] = frozenset()) -> int:
         """The state after the opening quote of a key of one of the ``allowed`` classes."""
-        return self._scalars.key(keys, allowed, seen)
-
-    def keys_in_order(self, keys: KeySpace, live: int, required: int) -> list[int]:
-        """See `ScalarBlocks.keys_in_order`."""
-        return self._scalars.keys_in_order(keys, live, required)
+        return self.scalars.key(keys, allowed, seen)
 
     def allowed_keys(self, o: ObjectState) -> int:
         """The classes of keys that may come next, as a mask."""

@@ -138,7 +138,7 @@ class PlainObject(PlainStates):
     def _key_code(self, m: SchemaMachine, place: int) -> int:
         """The code of a key's opening quote, 0 if no member may come."""
         allowed = self.shape.allowed(TRUE, place)
-        return m.rsm.call(m.key_start(self.shape.keys, allowed), self._frame) if allowed else 0
+        return m.rsm.call(m.scalars.late_key(m, self.shape.keys, allowed), self._frame) if allowed else 0
 
     def _lay_out(self, m: SchemaMachine) -> None:
         shape, keys, rsm = self.shape, self.shape.keys, m.rsm
@@ -146,14 +146,16 @@ class PlainObject(PlainStates):
         n_positions = 1 + 2 * (n_places + n_classes)
         live = shape.live(shape.all_classes)
         declared = live & shape.declared_mask
+        last = n_places if live != declared else declared.bit_length() - 1  # before later places no member may come
         self._base = rsm.reserve(2 * n_positions, self)
         self._frame = rsm.new_frames(1 + n_positions + n_classes, self)
         all_keys = keys.n_names <= MANY_NAMES and m.options.whitespace != "json"
         if all_keys and keys.n_names:
-            starts = m.keys_in_order(keys, live, shape.required)
+            starts = m.scalars.late_keys_in_order(m, keys, live, shape.required)
+            starts[last + 1 :] = [0] * (len(starts) - last - 1)
         else:
             allowed = shape.allowed(TRUE, 0)
-            starts = [m.key_start(keys, allowed) if allowed else 0]
+            starts = [m.scalars.late_key(m, keys, allowed) if allowed else 0]
         close, class_map = m.exit(()), rsm.class_map(STRUCTURE)
         n_rows = 1 + n_classes + 2 * n_places
         arrays, edge, action = rsm.take_room(
@@ -162,8 +164,7 @@ class PlainObject(PlainStates):
         _lay_out(
             arrays.edges, arrays.states, arrays.actions, arrays.returns, edge, action, self.start, self._base,
             self._frame, m.space, keys.n_names, n_classes, keys.outcome(keys.n_names),
-            shape.required.bit_length(), n_places if live != declared else declared.bit_length() - 1,
-            np.array(starts, np.int32), all_keys, close, class_map,
+            shape.required.bit_length(), last, np.array(starts, np.int32), all_keys, close, class_map,
         )  # fmt: skip
 
 
@@ -176,6 +177,22 @@ def _put(returns: Array, frame: int, outcome: int, target: int) -> None:
         slot = (slot + 1) & (len(returns) - 1)
     returns[slot, 1] = target
     returns[slot, 0] = key
+
+
+@kernel
+def _end_rows(
+    edges: Array, states: Array, actions: Array, edge: int, action: int, entry: int, inner: int, space: int, frame: int,
+    class_map: int,
+) -> None:  # fmt: skip
+    """Give the state ``inner`` the row of edges from ``edge`` on, and ``entry``, before it, the same with white space."""
+    if space > 0:
+        for column in range(1, SPACE):
+            edges[edge + N_COLUMNS + column] = edges[edge + column]
+        edges[edge + N_COLUMNS + SPACE] = -1 - action
+        actions[action, 0], actions[action, 1], actions[action, 2] = CALL, space, frame
+    states[inner, 1], states[inner, 2], states[entry, 1], states[entry, 2] = class_map, -1, class_map, -1
+    states[inner, 0] = edge
+    states[entry, 0] = edge + N_COLUMNS if space > 0 else edge
 
 
 @kernel
@@ -214,15 +231,8 @@ def _lay_out(
                 edges[edge + COMMA] = entry + 2
             if place >= n_due and (not before or place == 0):
                 edges[edge + CLOSE] = close
-        if space > 0:
-            for column in range(1, SPACE):
-                edges[edge + N_COLUMNS + column] = edges[edge + column]
-            edges[edge + N_COLUMNS + SPACE] = -1 - action
-            actions[action, 0], actions[action, 1], actions[action, 2] = CALL, space, frame + 1 + position
-            action += 1
-        states[inner, 1], states[inner, 2], states[entry, 1], states[entry, 2] = class_map, -1, class_map, -1
-        states[inner, 0] = edge
-        states[entry, 0] = edge + N_COLUMNS if space > 0 else edge
+        _end_rows(edges, states, actions, edge, action, entry, inner, space, frame + 1 + position, class_map)
+        action += 1 if space > 0 else 0
         edge += 2 * N_COLUMNS
     for position in range(n_positions):
         _put(returns, frame + 1 + position, 0, base + 2 * position + 1)
@@ -259,15 +269,8 @@ def lay_out_place(
             edges[edge + COMMA] = base + 2
         if position == 0:
             edges[edge + CLOSE] = close
-        if space > 0:
-            for column in range(1, SPACE):
-                edges[edge + N_COLUMNS + column] = edges[edge + column]
-            edges[edge + N_COLUMNS + SPACE] = -1 - action
-            actions[action, 0], actions[action, 1], actions[action, 2] = CALL, space, frame + 1 + position
-            action += 1
-        states[inner, 1], states[inner, 2], states[entry, 1], states[entry, 2] = class_map, -1, class_map, -1
-        states[inner, 0] = edge
-        states[entry, 0] = edge + N_COLUMNS if space > 0 else edge
+        _end_rows(edges, states, actions, edge, action, entry, inner, space, frame + 1 + position, class_map)
+        action += 1 if space > 0 else 0
         edge += 2 * N_COLUMNS
     for position in range(n_positions):
         _put(returns, frame + 1 + position, 0, base + 2 * position + 1)

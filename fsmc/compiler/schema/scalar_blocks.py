@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from decimal import Decimal
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -22,12 +23,16 @@ from fsmc.compiler.schema.json_text import escape_json, json_spelling
 from fsmc.compiler.schema.key_rows import MAX_NODES, KeyRows, NameTrie, at_one_place, places_in_order
 from fsmc.compiler.schema.key_space import UNDECLARED, KeySpace
 from fsmc.compiler.schema.key_trie import KeyNode, KeyTrie, any_key
+from fsmc.compiler.schema.late_keys import LateKeys
 from fsmc.compiler.schema.left_out import SharedComponent, by_first_byte, split_left_out
 from fsmc.compiler.schema.numbers import conditions, number_component
 from fsmc.compiler.schema.outcome_dfa import OutcomeDFA, own_class
 from fsmc.compiler.schema.outcomes import Outcomes
 from fsmc.compiler.schema.strings import listed_strings, split_length, string_component
 from fsmc.compiler.schema.values import number_text
+
+if TYPE_CHECKING:
+    from fsmc.compiler.schema.machine import SchemaMachine
 
 MANY_LEFT_OUT = 4
 """Values left out of a component; fewer are multiplied out with the rest of the conditions."""
@@ -62,6 +67,7 @@ class ScalarBlocks:
         self._shared: dict[tuple[int, tuple[int, ...]], SharedComponent] = {}
         self._tries: dict[KeySpace, KeyTrie] = {}
         self._key_roots: dict[tuple[KeySpace, int], int] = {}
+        self._late: dict[tuple[KeySpace, int], int] = {}
         self._undeclared: dict[tuple[KeyTrie, int], int] = {}
         self._rows: dict[tuple[KeyTrie, int], KeyRows] = {}
         self._base_rows: dict[tuple[KeyTrie, int, int], tuple[bytes, list[int]]] = {}
@@ -128,6 +134,22 @@ class ScalarBlocks:
         (known,) = self._key_rows(trie, others).roots(at_one_place(trie.classes, _bit_set(allowed, keys), others != 0))
         self._key_roots[keys, allowed] = known
         return known
+
+    def late_key(self, m: SchemaMachine, keys: KeySpace, allowed: int) -> int:
+        """`key`, whose row is made when a text gets there."""
+        if keys.others is not None or not keys.n_names:
+            return self.key(keys, allowed, frozenset())
+        known = self._key_roots.get((keys, allowed)) or self._late.get((keys, allowed))
+        if known is None:
+            known = self._late[keys, allowed] = LateKeys(m, keys, allowed, None).first
+        return known
+
+    def late_keys_in_order(self, m: SchemaMachine, keys: KeySpace, live: int, required: int) -> list[int]:
+        """`keys_in_order`, with rows that are made when a text gets there, and with a state at each place."""
+        if keys.others is not None:
+            return self.keys_in_order(keys, live, required)
+        first = LateKeys(m, keys, live, required).first
+        return list(range(first, first + keys.n_names + 1))
 
     def keys_in_order(self, keys: KeySpace, live: int, required: int) -> list[int]:
         """`key` for each place in the order of the names: where those from the first, the
@@ -215,6 +237,10 @@ class ScalarBlocks:
             self._free_keys = self._quoted(dfa, [self.rsm.exit(UNDECLARED)], "key") - dfa.start
             self._free_ends = self._undeclared_exits(dfa)
         return self._free_keys
+
+    def first_free_key(self) -> int:
+        """The state before the first byte of an undeclared key, where nothing is asked of these."""
+        return self.free_keys() + any_key().dfa.start
 
     def white_space(self, at_most: int) -> int:
         """The state after the first of at most so many white space characters."""

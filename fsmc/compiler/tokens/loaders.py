@@ -34,19 +34,16 @@ MAX_FILE_BYTES = 1 << 27
 _FILE_NAMES = ("tokenizer.json", "tekken*.json", "*.tiktoken", "tokenizer.model*", "*.model")
 """What a folder is searched for, best first: tokenizer.json also holds the tokens added after training."""
 
+BESIDE = ("generation_config.json", "config.json", "tokenizer_config.json", "special_tokens_map.json")
+"""The files beside a tokenizer's that may say which ids end a text."""
+
 _TOKENIZERS = "a transformers tokenizer, a tokenizers.Tokenizer, a tiktoken.Encoding"
 
 
-def read_path(
-    path: str | os.PathLike[str],
-    special_tokens: Mapping[str, int] | None = None,
-    eos_token_ids: Iterable[int] | None = None,
-) -> TokenTable:
-    """The tokens of a tokenizer file, or of the best one in a folder, with the EOS ids that the files beside it name.
+def read_file(path: str | os.PathLike[str]) -> tuple[Path, bytes]:
+    """A tokenizer's file, ``path`` itself or the best one in that folder, and its content.
 
-    The format is told from the content, not the name. ``special_tokens`` (name → id) are entered in addition, which
-    tiktoken's rank files need. ``eos_token_ids`` replaces what the files say. Raises VocabularyError for a missing,
-    damaged or unknown file.
+    Raises VocabularyError where it is missing, cannot be read, or can be no tokenizer's.
     """
     file = Path(path)
     try:
@@ -58,12 +55,26 @@ def read_path(
             raise VocabularyError(
                 f"{file}: {status.st_size} bytes, no tokenizer file is that large (up to {MAX_FILE_BYTES})"
             )
-        raw = file.read_bytes()
+        return file, file.read_bytes()
     except (OSError, ValueError) as error:
         if isinstance(error, VocabularyError):
             raise
         reason = getattr(error, "strerror", None) or error
         raise VocabularyError(f"{file}: cannot be read ({reason})") from None
+
+
+def read_table(
+    file: Path,
+    raw: bytes,
+    special_tokens: Mapping[str, int] | None = None,
+    eos_token_ids: Iterable[int] | None = None,
+) -> TokenTable:
+    """The tokens of what `read_file` found, with the EOS ids that the files beside it (`BESIDE`) name.
+
+    The format is told from the content, not the name. ``special_tokens`` (name → id) are entered in addition, which
+    tiktoken's rank files need. ``eos_token_ids`` replaces what the files say. Raises VocabularyError for a
+    damaged or unknown file.
+    """
     table = _read_bytes(raw, str(file))
     if special_tokens:
         add_special_tokens(table, special_tokens, str(file))
@@ -99,7 +110,7 @@ def _generation_eos(folder: Path) -> set[int]:
 
     config.json is asked only where there is no generation_config.json, as in transformers.
     """
-    config = _read_config(folder / "generation_config.json") or _read_config(folder / "config.json")
+    config = _read_config(folder / BESIDE[0]) or _read_config(folder / BESIDE[1])
     listed = config.get("eos_token_id")
     if listed is None and isinstance(config.get("text_config"), dict):
         listed = config["text_config"].get("eos_token_id")  # models of several modalities
@@ -110,7 +121,7 @@ def _generation_eos(folder: Path) -> set[int]:
 def _tokenizer_eos(folder: Path, table: TokenTable) -> set[int]:
     """The end of text that the tokenizer's files name, by its text."""
     eos: set[int] = set()
-    for name in ("tokenizer_config.json", "special_tokens_map.json"):
+    for name in BESIDE[2:]:
         token = _read_config(folder / name).get("eos_token")
         content = token.get("content") if isinstance(token, dict) else token
         if content is None:

@@ -15,8 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from fsmc.compiler.errors import VocabularyError
-from fsmc.compiler.tokens.loaders import read_path, read_tokenizer
+from fsmc.compiler.tokens.loaders import read_file, read_table, read_tokenizer
 from fsmc.compiler.tokens.token_table import MAX_VOCABULARY_SIZE, TokenTable
+from fsmc.compiler.tokens.vocabulary_cache import VocabularyFile
 
 _MAX_MARKED = 16
 
@@ -120,8 +121,21 @@ class Vocabulary:
         replaces them. ``special_tokens`` (name → id) adds what a rank file cannot list. ``vocab_size`` is the width of
         the model's logits where it is not the tokenizer's size. Raises VocabularyError, naming the file, for one that
         is missing, damaged, of another kind, or whose tokens have no bytes of their own.
+
+        What was read of a large file is kept in the cache folder (`cache_dir.default_cache_dir`), for as long as the files and the
+        arguments stay what they were.
         """
-        return cls._from_table(read_path(path, special_tokens, eos_token_ids), vocab_size, os.fspath(path))
+        file, raw = read_file(path)
+        eos = None if eos_token_ids is None else list(eos_token_ids)
+        kept = VocabularyFile.of(file, raw, special_tokens, eos, vocab_size)
+        known = kept.load()
+        if known is not None:
+            return cls(*known)
+        vocab = cls._from_table(read_table(file, raw, special_tokens, eos), vocab_size, os.fspath(path))
+        kept.store(
+            vocab.token_bytes, vocab.token_offsets, vocab.eos_token_ids, vocab.special_token_ids, vocab.special_texts
+        )
+        return vocab
 
     @classmethod
     def from_huggingface(
