@@ -58,7 +58,12 @@ class ReasoningGate:
         elif isinstance(end, (bytes, bytearray)):
             self._text = bytes(end)
         else:
-            self._ids = tuple(operator.index(token_id) for token_id in end)
+            try:
+                self._ids = tuple(operator.index(token_id) for token_id in end)
+            except TypeError:
+                raise TypeError(
+                    f"the marker that ends the thinking is a text, as '</think>', or a list of token ids, not {end!r}"
+                ) from None
         marker = self._marker
         if not len(marker):
             raise ValueError("an empty marker ends nothing: give the text or the token ids that end the thinking")

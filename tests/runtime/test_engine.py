@@ -216,6 +216,8 @@ def test_never_cut_off(toy: Any, grammars: Any, compiler: Any) -> None:
             assert len(response.token_ids) <= request.max_new_tokens
         (refused,) = engine_of(toy).run([Request(PROMPT, grammar, max_new_tokens=least - 1, never_cut_off=True)])
         assert isinstance(refused.error, FsmcError) and refused.text == ""
+        said = f"max_new_tokens={least - 1} is not enough to complete the text: {least} are"
+        assert str(refused.error) == said
     (refused,) = engine_of(toy).run([Request(PROMPT, never_cut_off=True)])
     assert "needs a grammar" in str(refused.error)
 

@@ -219,3 +219,9 @@ def test_markers_that_are_none(end):
         gate_of(end)
     with pytest.raises(TypeError):
         gate_of([b"x"])
+
+
+@pytest.mark.parametrize("end", [None, 5, [1.5], ["</t>"]])
+def test_a_marker_of_another_kind(end):
+    with pytest.raises(TypeError, match=r"is a text, as '</think>', or a list of token ids, not"):
+        ReasoningGate(GrammarMatcher(GRAMMAR), end)
