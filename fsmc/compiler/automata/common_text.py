@@ -16,8 +16,11 @@ from fsmc.jit import addresses_of, bytes_at, int_rows_at, kernel
 MAX_STATES = 300_000
 """States in the tuples that are looked at, together, before the search is given up."""
 
+MAX_COUNTED = 64
+"""The greatest ``low`` with which the search is made again where the texts it met are too short; tuples are then as many times more."""
+
 _FIRST_TUPLES = 1000
-_NONE, _FOUND, _OTHER_LENGTHS, _TOO_MANY = range(4)
+_NONE, _FOUND, _TOO_SHORT, _TOO_MANY = range(4)
 
 
 def have_common_text(
@@ -25,15 +28,18 @@ def have_common_text(
 ) -> bool | None:
     """Whether a text of ``low`` to ``high`` characters (UTF-8) is accepted by each machine given with True and by none of the others.
 
-    None if that was not found out: tuples of more than ``max_states`` states were met, or only texts of other lengths.
+    None if that was not found out: tuples of more than ``max_states`` states were met, or only texts shorter than a ``low`` that is
+    above MAX_COUNTED.
 
     >>> from fsmc.compiler.schema.format_machine import machine
     >>> words, digits = machine("[a-z0-9]*"), machine(".*[0-9]{3}.*")
     >>> have_common_text([(words, True), (digits, True)]), have_common_text([(words, False), (words, True)])
     (True, False)
-    >>> have_common_text([(words, True), (digits, True)], 0, 2) is None
-    True
+    >>> have_common_text([(words, True), (digits, True)], 0, 2), have_common_text([(digits, True)], 5, 5)
+    (False, True)
     """
+    if high is not None and low > high:
+        return False
     arrays = [array for dfa, _ in machines for array in (dfa.delta, dfa.byte_class, dfa.accepting)]
     addresses = addresses_of(*arrays)
     widths = np.array([dfa.n_classes for dfa, _ in machines], np.int64)
@@ -41,31 +47,33 @@ def have_common_text(
     wanted = np.array([sign for _, sign in machines], np.bool_)
     longest = np.iinfo(np.int64).max if high is None else high
     max_tuples = max_states // len(machines)
-    n_tuples = min(_FIRST_TUPLES, max_tuples)
+    n_tuples, counted = min(_FIRST_TUPLES, max_tuples), 0
     while True:
-        tuples = np.empty((n_tuples, len(machines)), np.int32)
-        counts = np.empty(n_tuples, np.int64)
+        tuples = np.empty((n_tuples, len(machines) + 1), np.int32)
         slots = np.full(1 << (2 * n_tuples).bit_length(), -1, np.int32)
-        answer = _search(addresses, widths, starts, wanted, low, longest, tuples, counts, slots)
-        if answer != _TOO_MANY or n_tuples == max_tuples:
+        answer = _search(addresses, widths, starts, wanted, low, longest, counted, tuples, slots)
+        if answer == _TOO_SHORT and counted == low:
+            return False
+        if answer == _TOO_SHORT and low <= MAX_COUNTED:
+            counted = low  # the tuples are told apart by how much of that they have
+        elif answer == _TOO_MANY and n_tuples < max_tuples:
+            n_tuples = max_tuples
+        else:
             return {_NONE: False, _FOUND: True}.get(answer)
-        n_tuples = max_tuples
 
 
 @kernel
 def _search(
-    addresses: Array,
-    widths: Array,
-    starts: Array,
-    wanted: Array,
-    low: int,
-    high: int,
-    tuples: Array,
-    counts: Array,
-    slots: Array,
-) -> int:
-    """One of the answers above. tuples: int32[capacity, n_machines], counts: int64[capacity], the characters of the text that led
-    there; slots: int32, a power of two of them, all -1: a hash table of tuple numbers with linear probing."""
+    addresses: Array, widths: Array, starts: Array, wanted: Array, low: int, high: int, counted: int,
+    tuples: Array, slots: Array,
+) -> int:  # fmt: skip
+    """One of the answers above: _TOO_SHORT if texts of fewer than ``low`` characters were met, and none that fits.
+
+    Tuples are met in the order of their characters, those of one number together: first what the bytes that continue a character
+    lead to, then what all others do. So the first text that leads to a tuple is one of the shortest. tuples: int32[capacity,
+    n_machines + 1], the last column the characters, where there are fewer than ``counted``, or that number; slots: int32, a power
+    of two of them, all -1: a hash table of tuple numbers with linear probing.
+    """
     n_machines = len(starts)
     apart = np.empty(256, np.int64)  # bytes that some machine tells apart, or that the count does
     n_apart = 0
@@ -84,19 +92,22 @@ def _search(
             apart[n_apart] = byte
             n_apart += 1
     mask = len(slots) - 1
-    following = starts.copy()
-    n_found, q, i = 0, -1, n_apart - 1  # as if the start had just been led to
-    byte, count = 0, 0
-    other_lengths = False
+    following = np.zeros(n_machines + 1, np.int32)
+    following[:n_machines] = starts
+    n_found, count = 0, 0
+    first, end = 0, 0  # the tuples of the texts of one character less
+    q, i = 0, n_apart  # as if the start had just been led to
+    inside = False  # whether bytes that continue a character are being read
+    too_short = False
     while True:
         hashed = np.int64(0)
-        for m in range(n_machines):
+        for m in range(n_machines + 1):
             hashed = (hashed ^ np.int64(following[m])) * np.int64(0x9E3779B97F4A7C1)
         slot = (hashed >> 20) & mask
         new = True
         while new and slots[slot] >= 0:
             new = False
-            for m in range(n_machines):
+            for m in range(n_machines + 1):
                 if tuples[slots[slot], m] != following[m]:
                     new = True
                     break
@@ -107,7 +118,6 @@ def _search(
                 return _TOO_MANY
             slots[slot] = n_found
             tuples[n_found] = following
-            counts[n_found] = count
             n_found += 1
             accepted = True
             for m in range(n_machines):
@@ -115,23 +125,28 @@ def _search(
                     accepted = False
                     break
             if accepted:
-                if low <= count <= high:
+                if count >= low:
                     return _FOUND
-                other_lengths = True
+                too_short = True
         alive = False
         while not alive:  # the next tuple that a byte leads to
             i += 1
-            if i == n_apart:
-                q += 1
+            if i >= n_apart:
                 i = 0
-                if q == n_found:
-                    return _OTHER_LENGTHS if other_lengths else _NONE
+                q += 1
+                if not inside and q >= end:  # all of them have been led on from: what continues a character of these?
+                    inside, first, q = True, end, end
+                if inside and q >= n_found:
+                    inside, q, end = False, first, n_found
+                    count += 1
+                    if first == end or count > high:
+                        return _TOO_SHORT if too_short else _NONE
             byte = apart[i]
-            alive = True
-            for m in range(n_machines):
+            alive = (byte & 0xC0 == 0x80) == inside
+            m = 0
+            while alive and m < n_machines:
                 delta, byte_class = int_rows_at(addresses, 3 * m, widths[m]), bytes_at(addresses, 3 * m + 1)
                 following[m] = delta[tuples[q, m], byte_class[byte]]
-                if following[m] == 0 and wanted[m]:
-                    alive = False
-                    break
-        count = counts[q] + (byte & 0xC0 != 0x80)
+                alive = following[m] != 0 or not wanted[m]
+                m += 1
+            following[n_machines] = min(count, counted)

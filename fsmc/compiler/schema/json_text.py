@@ -8,10 +8,16 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
+from fsmc.compiler.automata.dfa import Array
 from fsmc.compiler.schema.outcome_dfa import OutcomeDFA
+from fsmc.jit import kernel
 
 _SHORT = {0x08: ord("b"), 0x09: ord("t"), 0x0A: ord("n"), 0x0C: ord("f"), 0x0D: ord("r"), 0x22: 0x22, 0x5C: 0x5C}
 """Characters with an escape of two bytes → its second byte (RFC 8259, section 7; the solidus needs none)."""
+
+_SPECIAL = np.array([*range(0x20), 0x22, 0x5C])
+_LETTERS = np.array([_SHORT.get(byte, 0) for byte in _SPECIAL.tolist()])
+_OWN = np.array(sorted({*_SHORT.values(), *b"0123456789abcdef", ord("u")}))
 
 _encode = json.JSONEncoder(ensure_ascii=False).encode
 
@@ -37,51 +43,103 @@ def escape_json(content: OutcomeDFA) -> OutcomeDFA:
     >>> text.run(rb"\""), text.run(rb"\n"), text.run(rb"\u000a")
     ((True,), (False,), None)
     """
-    n = content.n_states
-    special = [*range(0x20), 0x22, 0x5C]
-    targets = content.delta[:, content.byte_class[special]]  # [n, 34]: the state after each escaped character
-    has_escape = targets.any(axis=1)
-    distinct, group = _distinct_rows(targets[has_escape])
-    hexadecimal = b"0123456789abcdef"
-    own = sorted({*_SHORT.values(), *hexadecimal, ord("u")})
-    slot = np.zeros(256, np.int64)
-    slot[own] = np.arange(1, len(own) + 1)
-    plain = np.ones(256, np.bool_)
-    plain[special] = False
-    both = content.byte_class.astype(np.int64) * 2 + plain
-    both = both * 64 + slot
-    _, first, byte_class = np.unique(both, return_index=True, return_inverse=True)
-    classes = byte_class.reshape(256).astype(np.uint8)
-    g = len(distinct)
-    # states: content | after \ | after \u | after \u0 | after \u00 | after \u000 | after \u001
-    delta = np.zeros((n + 6 * g, len(first)), np.int32)
-    delta[:n] = np.where(plain[first], content.delta[:, content.byte_class[first]], 0)
-    base = [n + k * g for k in range(6)]
-    delta[np.flatnonzero(has_escape), classes[0x5C]] = base[0] + group
-    index = {byte: i for i, byte in enumerate(special)}
-    rows = np.arange(g)
-    for byte, letter in _SHORT.items():
-        delta[base[0] + rows, classes[letter]] = distinct[:, index[byte]]
-    for high in (0, 1):
-        for low in range(16):
-            byte = 16 * high + low
-            if byte not in _SHORT:
-                delta[base[4 + high] + rows, classes[hexadecimal[low]]] = distinct[:, index[byte]]
-    long = [delta[base[4] : base[4] + g].any(axis=1), delta[base[5] : base[5] + g].any(axis=1)]
-    delta[base[3] + rows[long[0]], classes[ord("0")]] = base[4] + rows[long[0]]
-    delta[base[3] + rows[long[1]], classes[ord("1")]] = base[5] + rows[long[1]]
-    some = rows[long[0] | long[1]]
-    delta[base[0] + some, classes[ord("u")]] = base[1] + some
-    delta[base[1] + some, classes[ord("0")]] = base[2] + some
-    delta[base[2] + some, classes[ord("0")]] = base[3] + some
-    outcome = np.concatenate((content.outcome, np.full(6 * g, -1, np.int32)))
+    classes = np.empty(256, np.uint8)
+    delta = _escaped(content.delta, content.byte_class, _SPECIAL, _LETTERS, _OWN, classes)
+    outcome = np.full(len(delta), -1, np.int32)
+    outcome[: content.n_states] = content.outcome
     return OutcomeDFA(classes, delta, outcome, content.start, content.vectors)
 
 
-def _distinct_rows(rows: npt.NDArray[np.int32]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
-    """(the distinct rows, for each row which of them it is). Most are equal, and sorting them took longest of all."""
-    number: dict[bytes, int] = {}
-    data, width = rows.tobytes(), rows.itemsize * rows.shape[1]
-    group = [number.setdefault(data[i : i + width], len(number)) for i in range(0, len(data), width)]
-    distinct = np.frombuffer(b"".join(number), np.int32).reshape(-1, rows.shape[1])
-    return distinct, np.array(group, np.int64)
+@kernel
+def _escaped(
+    content: Array, byte_class: Array, special: Array, letters: Array, own: Array, classes: Array
+) -> npt.NDArray[np.int32]:
+    """The table of `escape_json`, and in ``classes`` (uint8[256], written) its byte classes.
+
+    The states are those of the content, then those inside an escape, one of each kind for each different row of what the escaped
+    characters lead to: most states have the same. The kinds: after ``\\``, after u, u0, u00, u000, u001. special: the escaped
+    characters; letters: of each, what follows the backslash, 0 for ``u``; own: bytes that stand for themselves in an escape.
+    """
+    n, n_special = len(content), len(special)
+    group = np.full(n, -1, np.int64)
+    first_of = np.empty(n, np.int64)  # the first state of each group
+    n_slots = 4
+    while n_slots < 2 * n:
+        n_slots *= 2
+    slots = np.full(n_slots, -1, np.int64)
+    g = 0
+    for q in range(n):
+        hashed, some = np.int64(0), False
+        for k in range(n_special):
+            target = content[q, byte_class[special[k]]]
+            some = some or target != 0
+            hashed = (hashed ^ np.int64(target)) * np.int64(0x9E3779B97F4A7C1)
+        if not some:
+            continue
+        slot = (hashed >> 20) & (n_slots - 1)
+        while group[q] < 0:
+            if slots[slot] < 0:
+                slots[slot] = g
+                first_of[g] = q
+                g += 1
+                group[q] = g - 1
+                break
+            other = first_of[slots[slot]]
+            same = True
+            for k in range(n_special):
+                if content[other, byte_class[special[k]]] != content[q, byte_class[special[k]]]:
+                    same = False
+                    break
+            if same:
+                group[q] = slots[slot]
+            slot = (slot + 1) & (n_slots - 1)
+
+    plain = np.ones(256, np.bool_)
+    for k in range(n_special):
+        plain[special[k]] = False
+    alone = np.zeros(256, np.bool_)
+    for k in range(len(own)):
+        alone[own[k]] = True
+    number = np.full(257, -1, np.int64)  # by class of the content; the last is that of what does not stand for itself
+    columns = np.empty(256, np.int64)  # of each class: its class in the content, -1 where it leads nowhere
+    n_classes = 0
+    for byte in range(256):
+        of = np.int64(byte_class[byte]) if plain[byte] else np.int64(256)
+        if alone[byte] or number[of] < 0:
+            columns[n_classes] = of if of < 256 else -1
+            if not alone[byte]:
+                number[of] = n_classes
+            classes[byte] = n_classes
+            n_classes += 1
+        else:
+            classes[byte] = number[of]
+
+    delta = np.zeros((n + 6 * g, n_classes), np.int32)
+    backslash, u, zero, one = classes[0x5C], classes[117], classes[48], classes[49]
+    for q in range(n):
+        for c in range(n_classes):
+            if columns[c] >= 0:
+                delta[q, c] = content[q, columns[c]]
+        if group[q] >= 0:
+            delta[q, backslash] = n + group[q]
+    for j in range(g):
+        long0 = long1 = False
+        for k in range(n_special):
+            target = content[first_of[j], byte_class[special[k]]]
+            if letters[k] != 0:
+                delta[n + j, classes[letters[k]]] = target
+                continue
+            high, low = special[k] >> 4, special[k] & 15
+            digit = 48 + low if low < 10 else 87 + low
+            delta[n + (4 + high) * g + j, classes[digit]] = target
+            long0 = long0 or (high == 0 and target != 0)
+            long1 = long1 or (high == 1 and target != 0)
+        if long0:
+            delta[n + 3 * g + j, zero] = n + 4 * g + j
+        if long1:
+            delta[n + 3 * g + j, one] = n + 5 * g + j
+        if long0 or long1:
+            delta[n + j, u] = n + g + j
+            delta[n + g + j, zero] = n + 2 * g + j
+            delta[n + 2 * g + j, zero] = n + 3 * g + j
+    return delta
