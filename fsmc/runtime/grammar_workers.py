@@ -76,7 +76,6 @@ class Job:
         try:
             outcome: Outcome = function()
         except Exception as error:
-            log.debug("%s %s: refused", self.kind, self.label, exc_info=True)
             outcome = InvalidGrammar(str(error) or type(error).__name__, "refused", _alone(error))
         self.seconds = time.perf_counter() - began
         self.finish(outcome)
