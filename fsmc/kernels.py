@@ -84,6 +84,7 @@ def use_every_kernel() -> None:
     fsmc.apply_token_bitmask_inplace(logits.astype(np.float16), mask, indices=[0])
     fsmc.fill_bitmask_batch([matcher, None], fsmc.allocate_token_bitmask(2, vocab.size))
     matcher.fill_next_token_bitmask(mask, max_tokens=matcher.num_tokens_to_complete())
+    fsmc.ReasoningGate(matcher, "ab").fill_next_token_bitmask(mask)
     warm_up_schemas()
     warm_up_any_order()
 

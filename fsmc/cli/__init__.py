@@ -69,10 +69,25 @@ def root(
         os.environ["FSMC_DEBUG"] = "1"
 
 
+def _leave_quietly() -> NoReturn:
+    """Whoever read the output has gone (``| head``): what a program does that knows nothing of it, which dies of SIGPIPE."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or Python complains when it flushes what is left
+    sys.exit(ExitCode.NO_READER)
+
+
 def main(arguments: list[str] | None = None) -> NoReturn:
     """The ``fsmc`` script: run a command, turn what it raises into one message and an exit code (SystemExit)."""
     try:
-        app(arguments)
+        try:
+            app(arguments)
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        _leave_quietly()
+    except SystemExit:
+        if type(sys.stdout).__name__ == "PacifyFlushWrapper":  # click has met it first, and would say 1: no match
+            _leave_quietly()
+        raise
     except KeyboardInterrupt:
         sys.stderr.write("\ninterrupted\n")
         sys.exit(130)

@@ -207,7 +207,7 @@ class Source:
         if (pattern is None) == (file is None):
             raise UsageError("give a pattern or --file, and not both; or --schema or --choice")
         if file is not None:
-            pattern = file.read_text(encoding="utf-8").removesuffix("\n")
+            pattern = file.read_text(encoding="utf-8-sig").removesuffix("\n")
         flags = 0
         for letter, wanted in letters.items():
             flags |= int(re.RegexFlag[letter.upper()]) if wanted else 0
@@ -254,7 +254,7 @@ class SchemaSource:
     @classmethod
     def read(cls, path: Path, language: Language, whitespace: Whitespace) -> SchemaSource:
         """From a file, or standard input for '-'."""
-        text = read_text(path, "schema")
+        text = read_json(path, "schema")
         return cls(text, language.layout(whitespace), language.draft, language.unique_items)
 
     def recipe(self) -> SchemaRecipe:
@@ -314,7 +314,7 @@ class RequestSource:
         """From the file that one of the two options names."""
         path = language.tag or language.constraint
         assert path is not None
-        return cls(read_text(path, "constraint"), language.layout(whitespace))
+        return cls(read_json(path, "constraint"), language.layout(whitespace))
 
     def machine(self) -> RSM | LazyRSM:
         """Its machine. Without a vocabulary no special tokens are known: their names are read as text."""
@@ -369,8 +369,21 @@ class IndexSource:
         return CompiledGrammar.load(self.path, vocabulary)
 
 
+def read_json(path: Path, what: str) -> str:
+    """The same of a file that has to hold JSON. Raises UsageError with the file's name and the place in it."""
+    from fsmc.compiler.errors import SchemaError
+    from fsmc.compiler.schema.source import parse_json
+
+    text = read_text(path, what)
+    try:
+        parse_json(text)
+    except SchemaError as error:
+        raise UsageError(f"{'standard input' if str(path) == '-' else path}: {error.message}") from error
+    return text
+
+
 def read_text(path: Path, what: str) -> str:
-    """The text of a JSON file, or of standard input for '-'."""
+    """The text of a file, or of standard input for '-'."""
     if str(path) == "-" and sys.stdin is None:
         raise UsageError(f"standard input is closed: there is no {what} on it")
     if str(path) == "-":
@@ -384,7 +397,7 @@ def read_text(path: Path, what: str) -> str:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise UsageError(
-            f"{path}: not UTF-8 text (byte {data[error.start]:#04x} at {error.start}): it has to be JSON, in UTF-8"
+            f"{path}: not UTF-8 text (byte {data[error.start]:#04x} at {error.start}): a {what} has to be"
         ) from error
 
 

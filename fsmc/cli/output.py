@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import errno
 import json
+import os
 import sys
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
@@ -28,7 +30,10 @@ class ExitCode(enum.IntEnum):
     BAD_INPUT = 2
     MISSING = 3
     LIMIT = 4
+    NO_READER = 141
 
+
+_PIPED_WIDTH = 1000
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document to standard output.")]
 
@@ -81,7 +86,13 @@ def stdout_console() -> Console:
     """For results."""
     from rich.console import Console
 
-    return Console(highlight=False, soft_wrap=True)
+    class _Piped(Console):
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError(errno.EPIPE, "nobody reads any more")  # `fsmc.cli.main` says so to the shell
+
+    # what is not shown on a terminal is read by a program, or kept: tables are as wide there as they have to be
+    width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else _PIPED_WIDTH
+    return _Piped(highlight=False, soft_wrap=True, width=width)
 
 
 def print_table(title: str, rows: Mapping[str, str]) -> None:

@@ -166,20 +166,21 @@ class TokenRejected(FsmcError, ValueError):
 class BudgetExceeded(FsmcError, ValueError):
     """The text cannot be completed in the tokens that are left. ``needed`` are known to be enough; ``max_tokens`` are there.
 
+    name: of the argument that says how many are there. end_counts: whether the end token is one of them.
+
     >>> raise BudgetExceeded(3, 7)
     Traceback (most recent call last):
     ...
     fsmc.compiler.errors.BudgetExceeded: max_tokens=3 is not enough to complete the text: 7 are (the end token counts)
     """
 
-    def __init__(self, max_tokens: int, needed: int) -> None:
-        self.max_tokens, self.needed = max_tokens, needed
-        super().__init__(max_tokens, needed)
+    def __init__(self, max_tokens: int, needed: int, name: str = "max_tokens", end_counts: bool = True) -> None:
+        self.max_tokens, self.needed, self.name, self.end_counts = max_tokens, needed, name, end_counts
+        super().__init__(max_tokens, needed, name, end_counts)
 
     def __str__(self) -> str:
-        return (
-            f"max_tokens={self.max_tokens} is not enough to complete the text: {self.needed} are (the end token counts)"
-        )
+        end = " (the end token counts)" if self.end_counts else ""
+        return f"{self.name}={self.max_tokens} is not enough to complete the text: {self.needed} are{end}"
 
 
 class SchemaError(FsmcError, ValueError):

@@ -99,8 +99,13 @@ def read_constraint(request: Any) -> Constraint:
         return _structured_outputs(request, "structured_outputs")
     if any(name in request for name in _SGLANG):
         return _sampling_params(request, "")
-    if any(name in request for name in ("type", *_SCHEMA_KEYWORDS)) or not request:
+    if any(name in request for name in ("type", *_SCHEMA_KEYWORDS)):
         return Constraint("json_schema", request)
+    if not said:
+        raise ConstraintError(
+            "nothing is asked for: exactly one constraint must be set, as {'regex': ...}, {'json_schema': ...} or a response_format; "
+            "for any JSON text compile_json_schema({})"
+        )
     return _sampling_params(request, "")
 
 

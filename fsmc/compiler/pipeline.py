@@ -262,13 +262,14 @@ class GrammarCompiler:
             return self._finish(key, machine, "grammar", text, stats)
         return CompiledGrammar(machine, self.vocab, kind="grammar", source=text, stats=stats, recipe=recipe)
 
-    def compile_structural_tag(self, tag: Any) -> CompiledGrammar:
+    def compile_structural_tag(self, tag: Any, *, max_sought: int | None = None) -> CompiledGrammar:
         """Compile a structural tag: free text in which triggers open constrained parts (see docs/structure.md).
 
         tag: a dict, JSON text or an object with ``model_dump``, in either form: ``{"type": "structural_tag", "format": {...}}``,
         or ``{"structures": [...], "triggers": [...]}``. Special tokens that it names in its texts are allowed there, as
-        tokens; the grammar's ``vocab`` says which (`Vocabulary.with_markers`). Raises ConstraintError with the place in the tag, and
-        what patterns and schemas raise.
+        tokens; the grammar's ``vocab`` says which (`Vocabulary.with_markers`). max_sought: bytes of all the texts that may end one
+        free text, or that it excludes (default: 100,000). Raises ConstraintError with the place in the tag, and what patterns and
+        schemas raise.
 
         >>> import fsmc
         >>> vocab = fsmc.Vocabulary.from_tokens([b"<f>", b"1", b"</f>", b"hi", b""], eos_token_ids=[4])
@@ -278,10 +279,12 @@ class GrammarCompiler:
         >>> [matcher.accept_token(token) for token in (3, 0, 3, 1, 2, 3, 4)]
         [True, True, False, True, True, True, True]
         """
+        from fsmc.compiler.tags.free_text import MAX_SOUGHT
         from fsmc.compiler.tags.recipe import TagRecipe
 
         seconds: dict[str, float] = {}
-        special = self.vocab.special_texts, self.vocab.special_token_ids
+        most = MAX_SOUGHT if max_sought is None else max_sought
+        special = self.vocab.special_texts, self.vocab.special_token_ids, most
         recipe = _timed(seconds, "tag", TagRecipe.of, tag, self._text_options, *special)
         limits = {"max_states": self.max_states, "max_bytes": self.max_bytes, "max_seconds": self.max_seconds}
         machine = _timed(seconds, "machine", recipe.build, regex_limits=limits, **self._growing)
@@ -293,7 +296,7 @@ class GrammarCompiler:
         """Compile what a request asks for: OpenAI's ``response_format``, vLLM's ``structured_outputs``, SGLang's parameters.
 
         request: such a dict as it is (or the object that an engine makes of it), by itself or as the member of that name in
-        a larger dict; also a JSON Schema, a type for pydantic, or a list of choices. Exactly one constraint must be set. What it says of
+        a larger dict; also a JSON Schema other than ``{}``, a type for pydantic, or a list of choices. Exactly one constraint must be set. What it says of
         white space holds for this grammar, all else as this compiler has it. Raises ConstraintError with the place, and what the
         method for its kind raises.
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from fsmc.compiler.errors import FsmcError, LimitExceeded, TokenRejected
+from fsmc.compiler.errors import BudgetExceeded, FsmcError, LimitExceeded, TokenRejected
 from fsmc.compiler.tokens.vocabulary import Vocabulary
 from fsmc.runtime.bitmask import allocate_token_bitmask
 from fsmc.runtime.jumps import Jumps
@@ -64,7 +64,11 @@ class Row:
         if self.request.never_cut_off:
             if matcher is None:
                 raise ValueError("never_cut_off needs a grammar: without one nothing says when a text is complete")
-            matcher.fill_next_token_bitmask(allocate_token_bitmask(1, self.vocab.size), 0, self.max_new_tokens + 1)
+            row = allocate_token_bitmask(1, self.vocab.size)
+            try:
+                matcher.fill_next_token_bitmask(row, 0, self.max_new_tokens + 1)
+            except BudgetExceeded as error:  # in the request's words: the end token needs no room of its own
+                raise BudgetExceeded(self.max_new_tokens, error.needed - 1, "max_new_tokens", False) from None
 
     @property
     def n_output(self) -> int:

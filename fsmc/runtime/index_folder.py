@@ -203,13 +203,20 @@ class FolderCompiler(GrammarCompiler):
         given = {**options, "syntax": syntax}
         return self._found("grammar", text, given) or super().compile_grammar(text, syntax, **options)
 
-    def compile_structural_tag(self, tag: Any) -> CompiledGrammar:
+    def compile_structural_tag(self, tag: Any, **options: Any) -> CompiledGrammar:
         """See `GrammarCompiler.compile_structural_tag`."""
-        return self._found("structural_tag", tag, {}) or super().compile_structural_tag(tag)
+        return self._found("structural_tag", tag, options) or super().compile_structural_tag(tag, **options)
 
     def key(self, kind: str, source: Any, **options: Any) -> str:
         """The key of a constraint under this compiler's layout; options that have their usual value do not count."""
-        usual = {"flavor": "python", "flags": 0, "draft": None, "unique_items": "exact", "start": None}
+        usual = {
+            "flavor": "python",
+            "flags": 0,
+            "draft": None,
+            "unique_items": "exact",
+            "start": None,
+            "max_sought": None,
+        }
         told = {name: value for name, value in options.items() if name not in usual or value != usual[name]}
         return constraint_key(self.vocab, kind, source, self._layout, **told)
 

@@ -236,7 +236,7 @@ class GrammarManager:
             try:
                 text = json.dumps(source if not isinstance(source, (set, tuple)) else list(source))
                 given = json.loads(text)
-            except (TypeError, ValueError):
+            except (TypeError, ValueError, RecursionError):
                 text, given = "", source  # a machine, say: equal only to itself
         is_text = isinstance(source, str) or kind == "json_schema"
         identity: Hashable = (is_text, text) if text else (None, _Itself(source))

@@ -222,6 +222,11 @@ class GrammarMatcher:
         self._n_reachable -= num_tokens
 
     @property
+    def max_rollback_tokens(self) -> int | None:
+        """How many entries are kept to be rolled back; None: all."""
+        return self._max_rollback
+
+    @property
     def rollback_limit(self) -> int:
         """How many entries can be rolled back now."""
         return self._n_reachable

@@ -8,7 +8,6 @@ refuses is not allowed. A marker given as token ids ends with its last token.
 from __future__ import annotations
 
 import operator
-import weakref
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
@@ -16,11 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from fsmc.compiler.errors import BudgetExceeded, TokenRejected
-from fsmc.compiler.tokens.spelling import fewest_tokens
-from fsmc.compiler.tokens.trie import TokenTrie
-from fsmc.compiler.tokens.vocabulary import Vocabulary
 from fsmc.runtime.budget import NEVER
 from fsmc.runtime.constraint import accepted_prefix
+from fsmc.runtime.marker_paths import MarkerPaths
 from fsmc.runtime.mask_arrays import mask_row
 from fsmc.runtime.matcher import GrammarMatcher
 
@@ -58,23 +55,27 @@ class ReasoningGate:
         elif isinstance(end, (bytes, bytearray)):
             self._text = bytes(end)
         else:
-            self._ids = tuple(operator.index(token_id) for token_id in end)
-        marker = self._marker
-        if not len(marker):
+            try:
+                self._ids = tuple(operator.index(token_id) for token_id in end)
+            except TypeError:
+                raise TypeError(
+                    f"the marker that ends the thinking is a text, as '</think>', or a list of token ids, not {end!r}"
+                ) from None
+        if not self._marker:
             raise ValueError("an empty marker ends nothing: give the text or the token ids that end the thinking")
         for token_id in self._ids or ():
             if not 0 <= token_id < matcher.vocab_size:
                 raise ValueError(
                     f"token {token_id} of the marker is outside the vocabulary of {matcher.vocab_size} ids"
                 )
-        self._fallback = _fallbacks(marker)
+        self._paths = MarkerPaths.of(matcher.grammar.vocab, self._marker)
         self._starts_open = not reasoning
         self._start = matcher.fork()
         self._needed: dict[tuple[int, bool], list[tuple[int, int]]] = {}
         self.reset()
 
     @property
-    def _marker(self) -> Sequence[int]:
+    def _marker(self) -> bytes | tuple[int, ...]:
         return self._text if self._text is not None else self._ids or ()
 
     def __repr__(self) -> str:
@@ -133,7 +134,7 @@ class ReasoningGate:
             self._ended_early = True
             return True
         if self._ids is not None:
-            n_read = self._read(self._n_read, (token_id,))[0]
+            n_read = self._paths.read(self._n_read, (token_id,))[0]
             self._remember()
             self._n_read = n_read
             self._is_open = n_read == len(self._ids)
@@ -155,7 +156,7 @@ class ReasoningGate:
         return self._take(bytes(data))
 
     def _take(self, data: bytes) -> bool:
-        n_read, end = self._read(self._n_read, data)
+        n_read, end = self._paths.read(self._n_read, data)
         if n_read == len(self._marker):
             rest = data[end:]
             if rest and not self._inner.accept_bytes(rest):
@@ -165,18 +166,6 @@ class ReasoningGate:
         self._remember()
         self._n_read = n_read
         return True
-
-    def _read(self, n_read: int, data: Sequence[int]) -> tuple[int, int]:
-        """How much of the marker is read after ``data``, and where in it the marker ended or the data did (Knuth, Morris, Pratt)."""
-        marker = self._marker
-        for i, unit in enumerate(data):
-            while n_read and marker[n_read] != unit:
-                n_read = self._fallback[n_read]
-            if marker[n_read] == unit:
-                n_read += 1
-                if n_read == len(marker):
-                    return n_read, i + 1
-        return n_read, len(data)
 
     def validate_tokens(self, token_ids: Iterable[int]) -> int:
         """How many of these tokens could be accepted, one after the other. The gate stays where it is."""
@@ -191,7 +180,7 @@ class ReasoningGate:
                 else TokenRejected(f"token {token_id} is not allowed: here comes {self.expected()}")
             )
         data = self._inner.grammar.vocab.token(token_id)
-        rest = data[self._read(self._n_read, data)[1] :]
+        rest = data[self._paths.read(self._n_read, data)[1] :]
         probe = self._inner.fork()
         read = rest[: probe.longest_prefix(rest)]
         probe.accept_bytes(read)
@@ -214,10 +203,14 @@ class ReasoningGate:
     def rollback_limit(self) -> int:
         """How many entries can be rolled back now."""
         if not self._is_open:
-            return self._n_shut
+            return self._at_most(self._n_shut)
         inner = self._inner.rollback_limit
         behind = self._inner.n_entries - self._start.n_entries - self._n_rest
-        return inner if inner < behind else behind + self._n_shut
+        return inner if inner < behind else self._at_most(behind + self._n_shut)
+
+    def _at_most(self, n_entries: int) -> int:
+        most = self._inner.max_rollback_tokens
+        return n_entries if most is None else min(n_entries, most)
 
     def rollback(self, num_tokens: int = 1) -> None:
         """Undo the last entries, the one that opened the gate and those before it too. ValueError, and nothing changes, if
@@ -256,26 +249,27 @@ class ReasoningGate:
         """How many tokens are enough to write what is left of the marker, and the constrained text."""
         if self._is_open:
             return self._inner.num_tokens_to_complete()
-        return 0 if self._ended_early else len(self._to_marker()) + self._inner.num_tokens_to_complete()
+        if self._ended_early:
+            return 0
+        return int(self._paths.costs[self._n_read]) + self._inner.num_tokens_to_complete()
 
-    def _to_marker(self, n_read: int | None = None) -> Sequence[int]:
-        """Token ids that write what is left of the marker."""
-        rest = self._marker[self._n_read if n_read is None else n_read :]
-        if self._ids is not None:
-            return rest
-        trie: TokenTrie = self._inner.grammar.trie
-        ids = fewest_tokens(trie, bytes(rest))
-        if ids is None:
-            raise ValueError(f"no tokens of this vocabulary spell {bytes(rest)!r}: give the marker as token ids")
-        return ids
+    def is_far_from(self, max_tokens: int) -> bool:
+        """Whether so many tokens are plenty, see `GrammarMatcher.is_far_from`."""
+        max_tokens = operator.index(max_tokens)
+        if self._is_open:
+            return self._inner.is_far_from(max_tokens)
+        if self._ended_early:
+            return True
+        needed = self._paths.worst + self._inner.num_tokens_to_complete()
+        return needed < max_tokens and self._refused(max_tokens - 1) == self._refused(None)
 
     # ---------------------------------------------------------------------------------------------------------- masks
 
     def fill_next_token_bitmask(self, mask: Any, index: int = 0, max_tokens: int | None = None) -> None:
         """Write the tokens allowed next into row ``index``, see `GrammarMatcher.fill_next_token_bitmask`.
 
-        max_tokens: the text is to be complete, so that end tokens are not allowed before the marker; and where there are only
-        just enough left for the marker and the shortest constrained text, only the next token of the marker is.
+        max_tokens: the text is to be complete, so that end tokens are not allowed before the marker, and no token after which what
+        is left of the marker, and the shortest constrained text, would take more tokens than are left.
         """
         if self._is_open:
             return self._inner.fill_next_token_bitmask(mask, index, max_tokens)
@@ -286,21 +280,21 @@ class ReasoningGate:
             for token_id in self.stop_token_ids:
                 words[token_id >> 5] |= np.uint32(1 << (token_id & 31))
             return
-        forced: int | None = None
+        allowed: npt.NDArray[np.bool_] | None = None  # None: all
         refused = self._refused(None)
         if max_tokens is not None:
-            needed = self.num_tokens_to_complete()
-            if needed > max_tokens:
-                raise BudgetExceeded(max_tokens, needed)
-            after_any = len(self._to_marker(0)) + self._inner.num_tokens_to_complete()
-            if after_any > max_tokens - 1:
-                forced = self._to_marker()[0]
+            inside = self._inner.num_tokens_to_complete()
+            paths, room = self._paths, max_tokens - 1 - inside
+            if paths.costs[self._n_read] > room + 1:
+                raise BudgetExceeded(max_tokens, int(paths.costs[self._n_read]) + inside)
+            if paths.worst > room:
+                allowed = (paths.costs <= room)[paths.after(self._n_read)]
             of_marker = self._ids or ()
             refused = self._refused(max_tokens - 1) + [token for token in self.stop_token_ids if token not in of_marker]
-        row.fill(0 if forced is not None else -1)
-        if forced is not None:
-            words[forced >> 5] |= np.uint32(1 << (forced & 31))
-            return
+        row.fill(-1)
+        if allowed is not None:
+            bits = np.packbits(allowed, bitorder="little")
+            row.view(np.uint8)[: len(bits)] = bits
         for token_id in refused:
             words[token_id >> 5] &= ~np.uint32(1 << (token_id & 31))
         last, n_used = divmod(self.vocab_size, 32)  # ids that do not exist are never allowed
@@ -314,69 +308,17 @@ class ReasoningGate:
             return []
         key = self._n_read, n_left is not None
         if key not in self._needed:
-            self._needed[key] = [self._needed_after(token_id, key[1]) for token_id in self._ending().tolist()]
+            ending = np.flatnonzero(self._paths.after(self._n_read) == len(self._text))
+            self._needed[key] = [self._needed_after(token_id, key[1]) for token_id in ending.tolist()]
         return [token_id for token_id, needed in self._needed[key] if needed > (n_left or 0)]
 
     def _needed_after(self, token_id: int, counts: bool) -> tuple[int, int]:
         """The token, and how many tokens (where that ``counts``, else none) the constraint needs after it; NEVER if it refuses it."""
         data = self._inner.grammar.vocab.token(token_id)
-        n_read, end = self._read(self._n_read, data)
-        if n_read < len(self._marker) or end == len(data):
-            return token_id, 0  # as any other token: the gate stays shut, or opens at the start
+        _, end = self._paths.read(self._n_read, data)
+        if end == len(data):
+            return token_id, 0  # as any other token: the constraint begins with the next one
         probe = self._inner.fork()
         if not probe.accept_bytes(data[end:]):
             return token_id, NEVER
         return token_id, probe.num_tokens_to_complete() if counts else 0
-
-    def _ending(self) -> npt.NDArray[np.int32]:
-        """The ids of tokens that may end the marker from here: those that begin with what is left of it, and those it is in."""
-        assert self._text is not None
-        found = [_tokens_with(self._inner.grammar.vocab, self._text)]
-        n_read = self._n_read
-        while n_read:
-            found.append(_tokens_from(self._inner.grammar.trie, self._text[n_read:]))
-            n_read = self._fallback[n_read]
-        return np.unique(np.concatenate(found))
-
-
-_containing: weakref.WeakKeyDictionary[Vocabulary, dict[bytes, npt.NDArray[np.int32]]] = weakref.WeakKeyDictionary()
-
-
-def _tokens_with(vocab: Vocabulary, text: bytes) -> npt.NDArray[np.int32]:
-    """The ids of the tokens in which ``text`` occurs (of some others perhaps: where it lies across two)."""
-    known = _containing.setdefault(vocab, {})
-    if text not in known:
-        if len(known) > 64:
-            known.clear()
-        data, at, places = vocab.token_bytes.tobytes(), -1, []
-        while (at := data.find(text, at + 1)) >= 0:
-            places.append(at)
-        ids = np.searchsorted(vocab.token_offsets, np.array(places, np.int64), side="right") - 1
-        known[text] = np.unique(ids).astype(np.int32)
-    return known[text]
-
-
-def _tokens_from(trie: TokenTrie, prefix: bytes) -> npt.NDArray[np.int32]:
-    """The ids of the tokens that begin with ``prefix``, which is not empty."""
-    node = int(trie.first[prefix[0]])
-    for byte in prefix[1:]:
-        if node < 0:
-            break
-        child, stop = node + 1, int(trie.end[node])
-        while child < stop and trie.byte[child] != byte:
-            child = int(trie.end[child])
-        node = child if child < stop else -1
-    return (
-        trie.token_ids[trie.token_start[node] : trie.token_start[trie.end[node]]] if node >= 0 else trie.token_ids[:0]
-    )
-
-
-def _fallbacks(marker: Sequence[int]) -> list[int]:
-    """Of each length of what was read, the longest shorter one that it also ends with."""
-    found = [0, 0]
-    for i in range(1, len(marker)):
-        k = found[i]
-        while k and marker[k] != marker[i]:
-            k = found[k]
-        found.append(k + 1 if marker[k] == marker[i] else 0)
-    return found

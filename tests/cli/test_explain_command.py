@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import numpy as np
+import pytest
 
 import fsmc
 from fsmc.cli.trace import byte_steps, token_steps
@@ -79,3 +82,22 @@ def test_steps_agree_with_the_machine() -> None:
         assert step.allowed == int(np.bitwise_count(mask.view(np.uint32)).sum())
         if step.token_id is not None:
             assert matcher.accept_token(step.token_id)
+
+
+@pytest.mark.parametrize("arguments", [["explain", ".*", "x" * 9000], ["explain", "--json", ".*", "x" * 9000]])
+def test_a_reader_that_has_seen_enough(arguments: list[str]) -> None:
+    """As ``| head -1``: quiet, and with the code of a program that SIGPIPE ends, which is no verdict."""
+    command = [sys.executable, "-m", "fsmc", *arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout.readline()
+        process.stdout.close()
+        said = process.stderr.read()
+    assert (process.returncode, said) == (141, b"")
+
+
+def test_tables_that_are_piped_are_as_wide_as_they_have_to_be(monkeypatch) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    said = subprocess.run(
+        [sys.executable, "-m", "fsmc", "explain", "[a-z][0-9A-Zäöü]{2}|.{7}", "1234567"], capture_output=True, text=True
+    ).stdout
+    assert "byte   at   state   open   allowed   may come" in said

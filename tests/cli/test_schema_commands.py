@@ -212,3 +212,11 @@ def test_the_place_at_every_prefix_is_one_of_the_value(value) -> None:
     assert pointers <= seen
     assert {pointer.removesuffix("/0") for pointer in seen - pointers} <= pointers, "an array that is still empty"
     assert all(start <= n for n, (_, start) in enumerate(places))
+
+
+@pytest.mark.parametrize("option", ["--schema", "--constraint", "--tag"])
+def test_a_file_that_is_cut_off_is_named(fsmc_command, tmp_path, option: str) -> None:
+    file = tmp_path / "cut.json"
+    file.write_text('{"type": "object",\n "properties": {"a": {')
+    outcome = fsmc_command("match", option, str(file), "x")
+    assert outcome.code == 2 and f"{file}: not JSON" in outcome.err and "line 2 column 23" in outcome.err

@@ -133,3 +133,11 @@ def test_limits() -> None:
         GrammarRecipe("root ::= " + "(" * 200 + '"a"' + ")" * 200).build()
     with pytest.raises(LimitExceeded):
         GrammarRecipe('start: t{"a"}\nt{x}: x t{("b" x)} | x').build()
+
+
+@pytest.mark.parametrize(("text", "syntax"), [('root ::= "a"', "ebnf"), ('start: "a"', "lark")])
+@pytest.mark.parametrize("said", [True, False])
+def test_a_byte_order_mark_is_no_part_of_a_grammar(text: str, syntax: str, said: bool) -> None:
+    assert GrammarRecipe("\ufeff" + text, syntax if said else None).build().matches(b"a")
+    with pytest.raises(GrammarError, match="line 1, column 1:"):
+        GrammarRecipe("\ufeff)" + text, syntax).build()

@@ -216,8 +216,26 @@ def test_never_cut_off(toy: Any, grammars: Any, compiler: Any) -> None:
             assert len(response.token_ids) <= request.max_new_tokens
         (refused,) = engine_of(toy).run([Request(PROMPT, grammar, max_new_tokens=least - 1, never_cut_off=True)])
         assert isinstance(refused.error, FsmcError) and refused.text == ""
+        said = f"max_new_tokens={least - 1} is not enough to complete the text: {least} are"
+        assert str(refused.error) == said
     (refused,) = engine_of(toy).run([Request(PROMPT, never_cut_off=True)])
     assert "needs a grammar" in str(refused.error)
+
+
+def test_never_cut_off_behind_the_end_of_thinking(toy: Any, compiler: Any) -> None:
+    grammar = compiler.compile_regex("name: (?:yes|no), it is .")
+    least = fsmc.ReasoningGate(fsmc.GrammarMatcher(grammar), "<end>").num_tokens_to_complete()
+    for jump in MODES:
+        requests = [
+            Request(
+                PROMPT, grammar, SamplingParams(temperature=1.5, seed=n), jump, least - 1 + 3 * n,
+                thinking_end="<end>", never_cut_off=True,
+            )
+            for n in range(6)
+        ]  # fmt: skip
+        for response in engine_of(toy).run(requests):
+            assert response.finish_reason == "stop", response.error
+            assert grammar.machine.matches(response.text.partition("<end>")[2].encode())
 
 
 def test_thinking_comes_first(toy: Any, grammars: Any) -> None:

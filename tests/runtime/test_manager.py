@@ -1,5 +1,6 @@
 """Grammars in the background: shared, bounded, cancelled, timed out, and lost without a hang."""
 
+import functools
 import random
 import threading
 import time
@@ -115,6 +116,9 @@ def test_a_schema_that_changes_afterwards(compiler, manager):
     assert pending.wait().machine.matches(b"1") and all(one.wait() for one in slow)
 
 
+NESTED = functools.reduce(lambda inner, _: {"items": inner}, range(3000), {})
+
+
 @pytest.mark.parametrize(
     ("kind", "source", "options", "message"),
     [
@@ -124,6 +128,8 @@ def test_a_schema_that_changes_afterwards(compiler, manager):
         ("json_schema", {"type": "strin"}, {}, "#/type"),
         ("json_schema", object(), {}, "neither a JSON Schema"),
         ("json_schema", {"not": {}}, {}, "no value"),
+        ("json_schema", NESTED, {}, "max_depth=400 exceeded"),
+        ("structural_tag", NESTED, {}, "structural_tag: nests too deeply to be read"),
         ("nonsense", "a", {}, "no kind of constraint 'nonsense'"),
         (None, "a", {}, "no kind of constraint None"),
     ],

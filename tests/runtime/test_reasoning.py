@@ -219,3 +219,78 @@ def test_markers_that_are_none(end):
         gate_of(end)
     with pytest.raises(TypeError):
         gate_of([b"x"])
+
+
+@pytest.mark.parametrize("end", [None, 5, [1.5], ["</t>"]])
+def test_a_marker_of_another_kind(end):
+    with pytest.raises(TypeError, match=r"is a text, as '</think>', or a list of token ids, not"):
+        ReasoningGate(GrammarMatcher(GRAMMAR), end)
+
+
+PIECES = Vocabulary.from_tokens(
+    [*(bytes([b]) for b in b"</tinka "), b"</", b"think", b">", b"k></", b"a</th", b"t", b""], eos_token_ids=[14]
+)
+
+
+@pytest.mark.parametrize("end", ["</think>", "</t</think>", "aaat", (0, 1, 0, 1, 2)], ids=repr)
+def test_a_budget_is_kept_from_the_middle_of_the_marker(end):
+    """Where a piece of the marker was written, what is left of it may take more tokens than the whole."""
+    grammar = GrammarCompiler(PIECES, cache_dir=None).compile_regex("a{1,2}")
+    gate = ReasoningGate(GrammarMatcher(grammar), end)
+    mask = allocate_token_bitmask(1, PIECES.size)
+    needed = gate.num_tokens_to_complete()
+    for seed in range(400):
+        rng = random.Random(seed)
+        gate.reset()
+        left = needed + rng.randrange(6)
+        while not gate.is_terminated():
+            assert gate.num_tokens_to_complete() <= left
+            is_far = gate.is_far_from(left)
+            gate.fill_next_token_bitmask(mask, max_tokens=left)
+            may = np.flatnonzero(unpack_token_bitmask(mask[0], PIECES.size)).tolist()
+            gate.fill_next_token_bitmask(mask)
+            every = np.flatnonzero(unpack_token_bitmask(mask[0], PIECES.size)).tolist()
+            assert may and set(may) <= set(every)
+            assert not is_far or set(every) - set(gate.stop_token_ids) <= set(may)
+            parts = [t for t in may if PIECES.token(t) and PIECES.token(t) in b"</think>"]
+            assert gate.accept_token(rng.choice(parts if parts and rng.random() < 0.7 else may))
+            left -= 1
+        assert left >= 0 and gate.is_completed()
+
+
+def test_no_token_is_kept_from_a_budget_that_allows_it():
+    """Against a search: a token is allowed where some continuation completes the text in what is left, spelled as the gate counts."""
+    grammar = GrammarCompiler(PIECES, cache_dir=None).compile_regex("a")
+    mask = allocate_token_bitmask(1, PIECES.size)
+    gate = ReasoningGate(GrammarMatcher(grammar), "</think>")
+    for left in range(gate.num_tokens_to_complete(), 12):
+        gate.fill_next_token_bitmask(mask, max_tokens=left)
+        may = set(np.flatnonzero(unpack_token_bitmask(mask[0], PIECES.size)).tolist())
+        for token in range(PIECES.size - 1):
+            after = gate.fork()
+            after.accept_token(token)
+            assert (token in may) == (after.num_tokens_to_complete() <= left - 1), (left, token)
+
+
+def test_a_marker_that_no_tokens_spell_is_said_when_it_matters():
+    vocab = Vocabulary.from_tokens([b"a", b"b", b""], eos_token_ids=[2])
+    gate = ReasoningGate(GrammarMatcher(GrammarCompiler(vocab, cache_dir=None).compile_regex("a")), "c")
+    assert gate.accept_token(0)
+    with pytest.raises(ValueError, match="no tokens of this vocabulary spell b'c'"):
+        gate.num_tokens_to_complete()
+    with pytest.raises(ValueError, match="between 1 and 4096"):
+        gate_of("x" * 5000)
+
+
+def test_the_limit_of_rollback_holds_before_the_gate_and_over_it():
+    gate = ReasoningGate(GrammarMatcher(GRAMMAR, max_rollback_tokens=2), "</t>")
+    for token in (14, 14, 14):
+        gate.accept_token(token)
+    assert gate.rollback_limit == 2
+    for token in (2, 13):
+        gate.accept_token(token)
+    assert gate.rollback_limit == 2
+    gate.rollback(2)
+    assert gate.is_reasoning
+    with pytest.raises(ValueError, match="cannot roll back"):
+        gate.rollback(3)

@@ -441,7 +441,7 @@ def test_deep_tags_are_refused() -> None:
         deep = sequence(deep)
     with pytest.raises(fsmc.ConstraintError, match="formats nest more than 100 deep"):
         COMPILER.compile_structural_tag(deep)
-    with pytest.raises(fsmc.ConstraintError, match="this is not: maximum recursion depth"):
+    with pytest.raises(fsmc.ConstraintError, match="nests too deeply to be read: formats may nest 100 deep"):
         COMPILER.compile_structural_tag("[" * 100_000)
 
 
@@ -459,3 +459,15 @@ def test_the_same_schema_in_two_branches() -> None:
         COMPILER.compile_structural_tag(sequence(two, grammar('root ::= "x" root "y" | "y"')))
     both = COMPILER.compile_structural_tag(sequence(two, const("yz"))).machine
     assert [both.matches(text) for text in (b"trueyz", b"trueyxyz", b"trueyx", b"true")] == [True, True, False, False]
+
+
+def test_how_much_free_text_is_searched_for_is_an_argument(tmp_path) -> None:
+    """And part of what an index file keeps."""
+    thinking = sequence({"type": "any_text"}, const("</think>"))
+    with pytest.raises(fsmc.LimitExceeded, match=r"max_sought=7 exceeded \(reached 8\)"):
+        COMPILER.compile_structural_tag(thinking, max_sought=7)
+    long = sequence({"type": "any_text", "excludes": ["x" * 100_000]}, const("."))
+    with pytest.raises(fsmc.LimitExceeded, match="max_sought=100000 "):
+        COMPILER.compile_structural_tag(long)
+    recipe = COMPILER.compile_structural_tag(thinking, max_sought=8).recipe
+    assert type(recipe).from_arrays(*recipe.to_arrays()) == recipe and recipe.max_sought == 8

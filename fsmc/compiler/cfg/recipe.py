@@ -56,6 +56,7 @@ class GrammarRecipe:
             raise TypeError(f"a grammar is a str, not {type(self.text).__name__}")
         if self.syntax not in (None, "ebnf", "lark"):
             raise ValueError(f"syntax={self.syntax!r} must be 'ebnf', 'lark' or None")
+        object.__setattr__(self, "text", self.text.removeprefix("\ufeff"))  # a byte order mark, of a file
         if len(self.text) > MAX_TEXT:
             raise LimitExceeded("max_text", MAX_TEXT, len(self.text), "characters of a grammar")
         try:

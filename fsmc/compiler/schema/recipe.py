@@ -17,11 +17,11 @@ import numpy.typing as npt
 import referencing
 import referencing.jsonschema
 
-from fsmc.compiler.errors import SchemaError
+from fsmc.compiler.errors import LimitExceeded, SchemaError
 from fsmc.compiler.schema.document import SchemaDocument
 from fsmc.compiler.schema.machine import SchemaMachine
 from fsmc.compiler.schema.references import SPECIFICATIONS
-from fsmc.compiler.schema.source import parse_json, schema_of
+from fsmc.compiler.schema.source import MAX_DEPTH, parse_json, schema_of
 from fsmc.compiler.schema.text_options import TextOptions
 
 
@@ -99,9 +99,13 @@ def exact_json(value: Any) -> str:
     '{"maximum": [1E+400, 1.10, 0.1]}'
     """
     try:
-        return json.dumps(value, allow_nan=False)
-    except TypeError:  # there are Decimals in it
-        return _exact_json(value)
+        try:
+            return json.dumps(value, allow_nan=False)
+        except TypeError:  # there are Decimals in it
+            return _exact_json(value)
+    except RecursionError as error:
+        hint = "the schema nests too deeply: name parts in $defs"
+        raise LimitExceeded("max_depth", MAX_DEPTH, MAX_DEPTH + 1, hint) from error
     except ValueError as error:
         raise SchemaError(f"cannot be stored as JSON: {error}", "", "") from error
 

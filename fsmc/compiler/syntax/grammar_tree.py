@@ -5,6 +5,7 @@ Whatever is visibly regular is an `Expr` already (literals, classes, regexes); f
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from fsmc.compiler.syntax.expr import Expr
@@ -98,3 +99,14 @@ def choice(branches: list[Node]) -> Node:
 def times(body: Node, minimum: int, maximum: int | None) -> Node:
     """Copies of the body."""
     return body if minimum == maximum == 1 else Times(body, minimum, maximum)
+
+
+def rebuilt(node: Node, change: Callable[[Node], Node]) -> Node:
+    """The node with other children."""
+    if isinstance(node, Seq):
+        return Seq(tuple(map(change, node.parts)))
+    if isinstance(node, Choice):
+        return Choice(tuple(map(change, node.branches)))
+    if isinstance(node, Times):
+        return Times(change(node.body), node.minimum, node.maximum)
+    return node

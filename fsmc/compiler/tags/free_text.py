@@ -24,7 +24,7 @@ MAX_EDGES = 2_000_000
 class FirstOf:
     """States are numbers from 0, the start. ``lengths[q]``: of the beginning of a string that state q stands for.
 
-    Raises LimitExceeded for more than ``MAX_SOUGHT`` bytes of strings.
+    Raises LimitExceeded for more than ``max_sought`` bytes of strings, and for more than ``max_edges`` of what is told apart after them.
 
     >>> found = FirstOf([b"he", b"she"])
     >>> q = 0
@@ -35,6 +35,8 @@ class FirstOf:
     """
 
     strings: Iterable[bytes]
+    max_sought: int = MAX_SOUGHT
+    max_edges: int = MAX_EDGES
     lengths: list[int] = field(init=False)
     complete: list[frozenset[bytes]] = field(init=False)
     """The strings that end where each state has just been entered."""
@@ -44,9 +46,9 @@ class FirstOf:
     def __post_init__(self) -> None:
         self.strings = sorted(set(self.strings))
         total = sum(map(len, self.strings))
-        if total > MAX_SOUGHT:
+        if total > self.max_sought:
             raise LimitExceeded(
-                "max_sought", MAX_SOUGHT, total, "bytes of texts that end free text, or that it excludes"
+                "max_sought", self.max_sought, total, "bytes of texts that end free text, or that it excludes"
             )
         self.lengths, ends = [0], {}
         children: list[dict[int, int]] = [{}]
@@ -67,8 +69,8 @@ class FirstOf:
             is_inside = self._last[q] == MARKER and not shorter[q]
             self._reads[q] = children[q] if is_inside else self._reads[shorter[q]] | children[q]
             n_edges += len(self._reads[q])
-            if n_edges > MAX_EDGES:
-                raise LimitExceeded("max_edges", MAX_EDGES, n_edges, "of what free text is searched for")
+            if n_edges > self.max_edges:
+                raise LimitExceeded("max_edges", self.max_edges, n_edges, "of what free text is searched for")
             for byte, target in children[q].items():
                 self._last[target] = byte
                 shorter[target] = self._reads[shorter[q]].get(byte, 0) if q else 0

@@ -29,7 +29,7 @@ from fsmc.compiler.automata.nfa import MAX_NFA_STATES, thompson
 from fsmc.compiler.errors import ConstraintError, EmptyLanguageError, LimitExceeded
 from fsmc.compiler.syntax.regex import parse_regex
 from fsmc.compiler.tags.embedded import Embedded
-from fsmc.compiler.tags.free_text import CALL, MARKER, FirstOf
+from fsmc.compiler.tags.free_text import CALL, MARKER, MAX_SOUGHT, FirstOf
 from fsmc.compiler.tags.tree import Automaton, Choice, Free, GrammarText, Pattern, Repeat, Schema, Sequence, Text, Token
 
 MAX_CALLS = 1 << 14
@@ -50,12 +50,14 @@ def tag_language(
     tree: Any,
     markers: Mapping[str | int, Marker],
     grammar: Callable[[GrammarText], DFA | Embedded],
+    *,
+    max_sought: int = MAX_SOUGHT,
     **limits: Any,
 ) -> TagLanguage:
     """The language of a tree.
 
-    markers: the special tokens that it names, by name and by id. grammar: makes the machine of one. ``limits`` are those of
-    `determinize`. Raises ConstraintError where it is not said where free text ends, or a token has a text of its own;
+    markers: the special tokens that it names, by name and by id. grammar: makes the machine of one. max_sought: see `FirstOf`; ``limits``
+    are those of `determinize`. Raises ConstraintError where it is not said where free text ends, or a token has a text of its own;
     EmptyLanguageError, LimitExceeded, and what patterns raise.
 
     >>> from fsmc.compiler.tags.reading import read_tag
@@ -64,7 +66,7 @@ def tag_language(
     >>> dfa.matches(b"<t>a < b</t>"), dfa.matches(b"<t></t></t>")
     (True, False)
     """
-    builder = _Builder(dict(markers), grammar, limits)
+    builder = _Builder(dict(markers), grammar, max_sought, limits)
     end = builder.build(tree, 0, ())
     builder.finish(end)
     nfa = nfa_from_edges(builder.all_edges(), builder.epsilons, builder.n_states, [0], [end, builder.end_of_text])
@@ -103,6 +105,7 @@ class _Builder:
 
     markers: dict[str | int, Marker]
     grammar: Callable[[GrammarText], DFA | Embedded]
+    max_sought: int
     limits: dict[str, Any]
     n_states: int = 2
     end_of_text: int = 1
@@ -266,7 +269,7 @@ class _Builder:
         ends, may_end = first_texts(after, self.marker_of, node.place)
         refused = {self.as_bytes(text) for text in node.excludes}
         triggers = {self.as_bytes(text) for text in node.triggers}
-        found = FirstOf({*refused, *triggers, *ends})
+        found = FirstOf({*refused, *triggers, *ends}, self.max_sought)
         complete = found.complete
         states = [self.new() if not strings else -1 for strings in complete]
         entries = (tags_start, end)

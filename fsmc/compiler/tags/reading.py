@@ -22,6 +22,11 @@ _NEED_TOKENS = {
 _MISSING = object()
 
 
+def nested_too_deeply() -> ConstraintError:
+    """What is said of a tag that nests so deeply that it cannot even be read as JSON."""
+    return ConstraintError(f"nests too deeply to be read: formats may nest {MAX_DEPTH} deep", "structural_tag")
+
+
 def read_tag(tag: Any) -> Any:
     """The tree of a structural tag, given as a dict, as JSON text, or as an object with ``model_dump``.
 
@@ -37,8 +42,11 @@ def read_tag(tag: Any) -> Any:
         tag = dump()
     if isinstance(tag, (str, bytes)):
         try:
-            tag = json.loads(tag)
-        except (ValueError, RecursionError) as error:
+            text = tag if isinstance(tag, str) else tag.decode()
+            tag = json.loads(text.removeprefix("\ufeff"))
+        except RecursionError as error:
+            raise nested_too_deeply() from error
+        except ValueError as error:
             raise ConstraintError(f"a structural tag is JSON, and this is not: {error}", "structural_tag") from error
     if not isinstance(tag, dict):
         raise ConstraintError(f"must be an object, not {_shown(tag)}", "structural_tag")

@@ -17,9 +17,10 @@ from fsmc.compiler.automata.rsm import RSM
 from fsmc.compiler.errors import ConstraintError
 from fsmc.compiler.schema.text_options import TextOptions
 from fsmc.compiler.tags.embedded import Embedded
+from fsmc.compiler.tags.free_text import MAX_SOUGHT
 from fsmc.compiler.tags.language import Marker, tag_language
 from fsmc.compiler.tags.machine import TagMachine
-from fsmc.compiler.tags.reading import read_tag
+from fsmc.compiler.tags.reading import nested_too_deeply, read_tag
 from fsmc.compiler.tags.tree import GrammarText, Schema, literals
 
 
@@ -27,7 +28,8 @@ from fsmc.compiler.tags.tree import GrammarText, Schema, literals
 class TagRecipe:
     """A structural tag and the special tokens that it names.
 
-    tag: JSON text. names: marker ids, ascending, with their names; the k-th is letter k of the language.
+    tag: JSON text. names: marker ids, ascending, with their names; the k-th is letter k of the language. max_sought: bytes of the texts that end one
+    free text, or that it excludes.
 
     >>> recipe = TagRecipe('{"type": "regex", "pattern": "a+"}', TextOptions())
     >>> TagRecipe.from_arrays(*recipe.to_arrays()).build().matches(b"aa")
@@ -37,10 +39,16 @@ class TagRecipe:
     tag: str
     options: TextOptions
     names: tuple[tuple[int, bytes], ...] = ()
+    max_sought: int = MAX_SOUGHT
 
     @classmethod
     def of(
-        cls, tag: Any, options: TextOptions, special_texts: Mapping[int, bytes], special_ids: Iterable[int]
+        cls,
+        tag: Any,
+        options: TextOptions,
+        special_texts: Mapping[int, bytes],
+        special_ids: Iterable[int],
+        max_sought: int = MAX_SOUGHT,
     ) -> TagRecipe:
         """That of a tag as users write it (see `read_tag`), for a vocabulary's special tokens."""
         dump = getattr(tag, "model_dump", None)
@@ -55,7 +63,7 @@ class TagRecipe:
         named |= {i for i, name in special_texts.items() if name.decode("utf-8", "replace") in tokens}
         encoded = [text.encode() for text in texts]
         named |= {i for i, name in special_texts.items() if any(name in text for text in encoded)}
-        return cls(tag, options, tuple((i, special_texts.get(i, b"")) for i in sorted(named)))
+        return cls(tag, options, tuple((i, special_texts.get(i, b"")) for i in sorted(named)), max_sought)
 
     @cached_property
     def tree(self) -> Any:
@@ -79,7 +87,7 @@ class TagRecipe:
             markers[token_id] = (name, k)
             if name:
                 markers[name.decode("utf-8", "replace")] = (name, k)
-        language = tag_language(self.tree, markers, self.grammar, **(regex_limits or {}))
+        language = tag_language(self.tree, markers, self.grammar, max_sought=self.max_sought, **(regex_limits or {}))
         if not language.calls:
             return RSM.from_dfa(language.dfa)
         schemas = [called for called in language.calls if isinstance(called, Schema)]
@@ -110,6 +118,7 @@ class TagRecipe:
         settings = {
             "options": asdict(self.options),
             "names": [(i, name.decode("utf-8", "surrogateescape")) for i, name in self.names],
+            "max_sought": self.max_sought,
         }
         return {"tag.text": np.frombuffer(self.tag.encode(), np.uint8)}, {"tag": json.dumps(settings)}
 
@@ -118,7 +127,12 @@ class TagRecipe:
         """The recipe again. Raises KeyError, TypeError or ValueError for what `to_arrays` did not make."""
         settings = json.loads(metadata["tag"])
         names = tuple((int(i), name.encode("utf-8", "surrogateescape")) for i, name in settings["names"])
-        return cls(arrays["tag.text"].tobytes().decode(), TextOptions(**settings["options"]), names)
+        return cls(
+            arrays["tag.text"].tobytes().decode(),
+            TextOptions(**settings["options"]),
+            names,
+            settings.get("max_sought", MAX_SOUGHT),
+        )
 
 
 def _as_json(tag: Any) -> str:
@@ -132,5 +146,7 @@ def _as_json(tag: Any) -> str:
 
     try:
         return json.dumps(tag, default=default, ensure_ascii=False)
-    except (TypeError, ValueError, RecursionError) as error:
+    except RecursionError as error:
+        raise nested_too_deeply() from error
+    except (TypeError, ValueError) as error:
         raise ConstraintError(f"cannot be written as JSON: {error}", "structural_tag") from error
