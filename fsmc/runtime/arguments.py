@@ -8,6 +8,7 @@ import operator
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+_ZERO: Any = 0  # mypy knows no order of Real
 LARGEST_TOKEN_ID = 2**31 - 1
 """Masks, tries and tensors hold ids in 32 bits."""
 
@@ -31,6 +32,22 @@ def integer(name: str, value: Any, least: int | None = None, allowed: str = "") 
     return number
 
 
+def integers(name: str, values: Iterable[Any]) -> list[int]:
+    """Integers, of any kind that Python can index with. TypeError."""
+    found = list(values)
+    try:
+        return list(map(operator.index, found))
+    except TypeError:
+        return [integer(f"{name}[{i}]", x) for i, x in enumerate(found)]
+
+
+def byte_string(function: str, data: Any) -> bytes:
+    """What a function that takes bytes was given. TypeError for anything else: an integer, of which Python would make zeros."""
+    if not isinstance(data, (bytes, bytearray, memoryview)):
+        raise TypeError(f"{function} takes bytes, not {type(data).__name__}")
+    return bytes(data)
+
+
 def number(name: str, value: Any, allowed: str, fits: Callable[[float], bool]) -> float:
     """A number as a float. TypeError for anything else, ValueError where it does not fit, NaN never does."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
@@ -38,7 +55,7 @@ def number(name: str, value: Any, allowed: str, fits: Callable[[float], bool]) -
     try:
         as_float = float(value)
     except OverflowError:
-        as_float = math.inf if value > 0 else -math.inf
+        as_float = math.inf if value >= _ZERO else -math.inf
     if math.isnan(as_float) or not fits(as_float):
         raise ValueError(f"{name}={shown(value)} must be {allowed}")
     return as_float

@@ -68,7 +68,9 @@ class Request:
         if not isinstance(self.never_cut_off, bool):
             raise TypeError(f"never_cut_off must be True or False, not {described(self.never_cut_off)}")
         if self.on_text is not None and not callable(self.on_text):
-            raise TypeError(f"on_text must be a function of (text, whether it was forced), not {described(self.on_text)}")
+            raise TypeError(
+                f"on_text must be a function of (text, whether it was forced), not {described(self.on_text)}"
+            )
         prompt = self.prompt
         if not isinstance(prompt, str):
             what = "text or a list of token ids"

@@ -243,7 +243,8 @@ class SamplingBatch:
             filters = {name: column[places] for name, column in filters.items()}
         temperature, top_p, min_p, top_k = (column.to(logits.device) for column in filters.values())
         scores = _finite(logits.double())
-        scores = (scores - scores.max(-1, keepdim=True).values) / temperature  # in this order no score can be infinite - infinite
+        # In this order no score can be infinite - infinite.
+        scores = (scores - scores.max(-1, keepdim=True).values) / temperature
         sorted_rows = ((top_p < 1) | (top_k < logits.shape[1]))[:, 0].nonzero()[:, 0]
         if len(sorted_rows):
             scores[sorted_rows] = _keep_likeliest(scores[sorted_rows], top_k[sorted_rows], top_p[sorted_rows])

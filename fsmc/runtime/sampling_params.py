@@ -64,8 +64,8 @@ class SamplingParams:
     processors: Sequence[LogitsFunction] | None = ()
 
     def __post_init__(self) -> None:
-        given = {name: number(name, getattr(self, name), allowed, fits) for name, allowed, fits in _NUMBERS}
-        given |= {
+        given: dict[str, Any] = {
+            **{name: number(name, getattr(self, name), allowed, fits) for name, allowed, fits in _NUMBERS},
             "top_k": integer("top_k", self.top_k, 0, "at least 0 (0: all)"),
             "min_new_tokens": integer("min_new_tokens", self.min_new_tokens, 0),
             "seed": None if self.seed is None else integer("seed", self.seed),
@@ -84,8 +84,8 @@ class SamplingParams:
 
     def check_ids(self, vocab_size: int) -> None:
         """ValueError for a token id that a vocabulary of this size does not have."""
-        within("logit_bias", (token for token, _ in self.logit_bias), vocab_size)
-        within("logprob_ids", self.logprob_ids, vocab_size)
+        within("logit_bias", (token for token, _ in self.logit_bias or ()), vocab_size)
+        within("logprob_ids", self.logprob_ids or (), vocab_size)
 
     @property
     def is_greedy(self) -> bool:
