@@ -84,6 +84,17 @@ def token_ids(name: str, value: Any, what: str = "a list of token ids") -> tuple
     return tuple(token_id(f"{name}[{i}]", x) for i, x in enumerate(found))
 
 
+def text(name: str, value: str) -> str:
+    """Text that has an encoding. ValueError for halves of surrogate pairs, which JSON can hold and no tokenizer reads."""
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(
+            f"{name}[{error.start}] is half of a surrogate pair ({value[error.start]!r}), no text"
+        ) from None
+    return value
+
+
 def items(name: str, value: Any, what: str) -> tuple[Any, ...]:
     """The items of a list, none for None. TypeError for what is no list: ``what`` says what it is to be."""
     if value is None:

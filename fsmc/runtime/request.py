@@ -9,7 +9,7 @@ from types import NoneType
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from fsmc.compiler.grammar import CompiledGrammar
-from fsmc.runtime.arguments import described, integer, items, shown, token_ids, within
+from fsmc.runtime.arguments import described, integer, items, shown, text, token_ids, within
 from fsmc.runtime.jumps import Jump
 from fsmc.runtime.sampling_params import SamplingParams
 from fsmc.runtime.text_stream import OnText
@@ -71,19 +71,18 @@ class Request:
             raise TypeError(
                 f"on_text must be a function of (text, whether it was forced), not {described(self.on_text)}"
             )
-        prompt = self.prompt
-        if not isinstance(prompt, str):
-            what = "text or a list of token ids"
-            if prompt is None:
-                raise TypeError(f"prompt must be {what}, not None")
-            prompt = token_ids("prompt", prompt, what)
+        prompt, what = self.prompt, "text or a list of token ids"
+        if prompt is None:
+            raise TypeError(f"prompt must be {what}, not None")
+        prompt = text("prompt", prompt) if isinstance(prompt, str) else token_ids("prompt", prompt, what)
         stop = items("stop", self.stop, "a list of strings")
-        for i, text in enumerate(stop):
-            if not isinstance(text, str):
-                raise TypeError(f"stop[{i}] must be a string, not {described(text)}")
+        for i, end_text in enumerate(stop):
+            if not isinstance(end_text, str):
+                raise TypeError(f"stop[{i}] must be a string, not {described(end_text)}")
         end = self.thinking_end
         if end is not None:
-            end = end if isinstance(end, (str, bytes)) else token_ids("thinking_end", end)
+            if not isinstance(end, bytes):
+                end = text("thinking_end", end) if isinstance(end, str) else token_ids("thinking_end", end, what)
             if not len(end):
                 raise ValueError("thinking_end is empty: give the text or the token ids that end the thinking, or None")
         for name, value in (
