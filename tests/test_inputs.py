@@ -50,6 +50,7 @@ CASES = [
     ({"type": "json_object"}, '{"b": []}', "[]"),
     ({"type": "text"}, "anything", None),
     ({"response_format": {"type": "json_object"}, "model": "m"}, "{}", "1"),
+    ({"type": "json_object", "schema": SCHEMA}, '{"a": 1}', "{}"),
     ({"type": "structural_tag", "format": TAG}, "hi <a>x</a>", "<a>y"),
     ({"type": "grammar", "grammar": {"syntax": "regex", "definition": "a+"}}, "aa", "b"),
     # vLLM
@@ -127,6 +128,16 @@ def test_the_compilers_own_layout_stays() -> None:
             "goes with json, json_object, structural_tag",
         ),
         ({"structured_outputs": {"json": {}, "whitespace_pattern": "x"}}, "whitespace_pattern: 'x' is not supported"),
+        (
+            {"response_format": {"type": "text"}, "regex": "a"},
+            "only one constraint can be set, not response_format and regex",
+        ),
+        ({"guided_json": {}}, "guided_json: is an older name of vLLM's: write {'structured_outputs': {'json': ...}}"),
+        ({"minimum": 1}, "must be set, and none is; a JSON Schema by itself goes to compile_json_schema"),
+        (
+            {"type": "grammar", "grammar": {"definition": "x", "syntax": "y"}},
+            "grammar.syntax: 'y' is none of lark, ebnf",
+        ),
         ({"structured_outputs": []}, "structured_outputs: must be an object"),
         ({"type": "json_schema"}, "response_format.json_schema: is missing"),
         ({"type": "json_schema", "json_schema": {"name": "x"}}, "response_format.json_schema.schema: is missing"),

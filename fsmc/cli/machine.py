@@ -308,13 +308,14 @@ class RequestSource:
 
     text: str
     options: dict[str, Any]
+    is_tag: bool
 
     @classmethod
     def read(cls, language: Language, whitespace: Whitespace) -> RequestSource:
         """From the file that one of the two options names."""
         path = language.tag or language.constraint
         assert path is not None
-        return cls(read_json(path, "constraint"), language.layout(whitespace))
+        return cls(read_json(path, "constraint"), language.layout(whitespace), language.tag is not None)
 
     def machine(self) -> RSM | LazyRSM:
         """Its machine. Without a vocabulary no special tokens are known: their names are read as text."""
@@ -328,6 +329,8 @@ class RequestSource:
         from fsmc.compiler.schema.source import parse_json
 
         compiler = GrammarCompiler(vocabulary, cache_dir="user" if cache else None, **self.options, **limits)
+        if self.is_tag:  # not every format by itself would be known as one
+            return compiler.compile_structural_tag(self.text)
         return compiler.compile_constraint(parse_json(self.text))
 
 

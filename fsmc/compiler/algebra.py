@@ -29,7 +29,7 @@ from fsmc.compiler.automata.product_machine import ProductMachine
 from fsmc.compiler.automata.rsm import RSM
 from fsmc.compiler.automata.rsm_product import BOTH, DFA_ONLY, EITHER, MAX_PAIRS, Analysis, Combination
 from fsmc.compiler.cfg.recipe import GrammarRecipe, syntax_of
-from fsmc.compiler.errors import ConstraintError, EmptyLanguageError
+from fsmc.compiler.errors import ConstraintError, EmptyLanguageError, type_of
 from fsmc.compiler.grammar import CompiledGrammar, CompileStats
 from fsmc.compiler.schema.recipe import SchemaRecipe
 from fsmc.compiler.schema.references import SPECIFICATIONS
@@ -159,9 +159,7 @@ def shared_vocabulary(a: CompiledGrammar, b: CompiledGrammar) -> Vocabulary:
     is no compiled constraint."""
     for given in (a, b):
         if not isinstance(given, CompiledGrammar):
-            raise TypeError(
-                f"compiled constraints are combined and compared, not a {type(given).__name__}: compile it first"
-            )
+            raise TypeError(f"compiled constraints are combined and compared, not {type_of(given)}: compile it first")
     for vocab, other in ((a.vocab, b.vocab), (b.vocab, a.vocab)):
         if vocab.fingerprint == other.fingerprint:
             return vocab

@@ -28,6 +28,10 @@ class PatternSyntaxError(FsmcError, ValueError):
         self.message, self.pattern, self.span, self.hint = message, pattern, span, hint
         super().__init__(message, pattern, span, hint)
 
+    def placed(self, place: str) -> PatternSyntaxError:
+        """The same error of a pattern that is part of something: says where that is."""
+        return type(self)(f"{place}: {self.message}", self.pattern, self.span, self.hint)
+
     def __str__(self) -> str:
         start, end = self.span
         before, _, rest = self.pattern[:start].rpartition("\n")
@@ -72,6 +76,10 @@ class GrammarError(FsmcError, ValueError):
         self.line = text.count("\n", 0, span[0]) + 1
         self.column = span[0] - text.rfind("\n", 0, span[0])
         super().__init__(message, text, span, rule, hint)
+
+    def placed(self, place: str) -> GrammarError:
+        """The same error of a grammar that is part of something: says where that is."""
+        return type(self)(f"{self.message} ({place})", self.text, self.span, self.rule, self.hint)
 
     def __str__(self) -> str:
         start, end = self.span
@@ -212,6 +220,16 @@ class SchemaError(FsmcError, ValueError):
 
 class UnsupportedSchemaError(SchemaError):
     """The schema is well-formed but uses what fsmc cannot compile exactly."""
+
+
+def type_of(value: object) -> str:
+    """What a value is, for messages.
+
+    >>> type_of(5), type_of("x"), type_of(None)
+    ('an int', 'a str', 'None')
+    """
+    name = type(value).__name__
+    return "None" if value is None else f"{'an' if name[:1] in 'aeiouAEIOU' else 'a'} {name}"
 
 
 def _cut(text: str) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from fsmc.compiler.errors import ConstraintError
+from fsmc.compiler.errors import ConstraintError, type_of
 
 Kind = Literal["json_schema", "regex", "choice", "grammar", "structural_tag"]
 
@@ -78,14 +78,17 @@ def read_constraint(request: Any) -> Constraint:
     if isinstance(request, (list, tuple)):
         return Constraint("choice", list(request))
     if not isinstance(request, dict):
-        raise ConstraintError(f"a constraint is a dict, not a {type(request).__name__}")
+        raise ConstraintError(f"a constraint is a dict, not {type_of(request)}")
     wrapped = [name for name in _WRAPPERS if request.get(name) is not None]
     if len(wrapped) > 1:
         raise ConstraintError(f"only one of {', '.join(_WRAPPERS)} can be set, not {' and '.join(wrapped)}")
+    beside = [name for name in (*_SGLANG, *_VLLM) if wrapped and request.get(name) is not None]
+    if beside:
+        raise ConstraintError(f"only one constraint can be set, not {wrapped[0]} and {beside[0]}")
     if wrapped:
         inner = _as_dict(request[wrapped[0]])
         if not isinstance(inner, dict):
-            raise ConstraintError(f"must be an object, not a {type(inner).__name__}", wrapped[0])
+            raise ConstraintError(f"must be an object, not {type_of(inner)}", wrapped[0])
         readers = {"response_format": _response_format, "structured_outputs": _structured_outputs}
         return readers.get(wrapped[0], _sampling_params)(inner, wrapped[0])
     if _is_response_format(request):
@@ -106,6 +109,13 @@ def read_constraint(request: Any) -> Constraint:
             "nothing is asked for: exactly one constraint must be set, as {'regex': ...}, {'json_schema': ...} or a response_format; "
             "for any JSON text compile_json_schema({})"
         )
+    older = sorted(name for name in said if str(name).startswith("guided_"))
+    if older:
+        what = f"'{older[0][7:]}': ..."
+        raise ConstraintError(f"is an older name of vLLM's: write {{'structured_outputs': {{{what}}}}}", older[0])
+    if not said.intersection(_SGLANG):
+        hint = "a JSON Schema by itself goes to compile_json_schema"
+        raise ConstraintError(f"one of {', '.join(_SGLANG)} must be set, and none is; {hint}")
     return _sampling_params(request, "")
 
 
@@ -126,7 +136,8 @@ def _response_format(value: dict[str, Any], place: str) -> Constraint:
     if type_ == "text":
         return Constraint("structural_tag", {"type": "any_text"})
     if type_ == "json_object":
-        return Constraint("json_schema", {"type": "object"})
+        schema = value.get("schema")  # as llama.cpp and others have it
+        return Constraint("json_schema", {"type": "object"} if schema is None else schema)
     if type_ == "json_schema":
         where = f"{place}.json_schema"
         described = value.get("json_schema", value if "schema" in value else None)
@@ -142,6 +153,8 @@ def _response_format(value: dict[str, Any], place: str) -> Constraint:
         described = value.get("grammar", value)
         if isinstance(described, dict) and "definition" in described:
             syntax = described.get("syntax")
+            if syntax not in (None, "lark", "ebnf", "regex"):
+                raise ConstraintError(f"{syntax!r} is none of lark, ebnf, regex", f"{place}.grammar.syntax")
             text = _text(described, "definition", f"{place}.grammar")
             return Constraint("regex", text) if syntax == "regex" else Constraint("grammar", text, syntax=syntax)
         return Constraint("grammar", _text(value, "grammar", place))
@@ -262,7 +275,7 @@ def _text(value: dict[str, Any], name: str, place: str) -> str:
     where = f"{place}.{name}".lstrip(".")
     found = value.get(name)
     if not isinstance(found, str):
-        raise ConstraintError(f"must be a text, not a {type(found).__name__}", where)
+        raise ConstraintError(f"must be a text, not {type_of(found)}", where)
     if not found.strip() and name != "regex":
         raise ConstraintError("is empty", where)
     return found

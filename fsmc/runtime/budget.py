@@ -6,7 +6,7 @@ configurations along a plan need no more than what is left of it, so that whoeve
 token that leaves enough. For small machines without calls the number is exact.
 
 While tokens are plenty nothing of this is done: for each configuration it is found out once how many bytes are enough to end the
-text after any token, not by the shortest endings but by some (`SomeTexts`), and every byte is a token.
+text after any token, not by the shortest endings but by some (`SomeTexts`), and every byte of them is a token.
 """
 
 from __future__ import annotations
@@ -67,6 +67,8 @@ _INSIDE_CHARACTER = 3
 
 _TEXT_BYTES = [byte for byte in range(256) if byte not in (0xC0, 0xC1) and byte < 0xF5]
 """All that occur in UTF-8."""
+_CONTINUATION = range(0x80, 0xC0)
+"""Those of them that do not begin a character."""
 
 
 Plan: TypeAlias = "tuple[int, ...] | None"
@@ -106,11 +108,20 @@ class TokenBudget:
         self._data, self._offsets = vocab.token_bytes, vocab.token_offsets
         most = MAX_REGULAR_STEPS if machine.is_regular else SHORTEST_STEPS
         self.shortest = ShortestTexts(machine, stacks.top, _steps_of(machine), max_steps=most)
-        self.some = SomeTexts(machine, stacks.top, self.shortest.steps, _recorded_of(machine))
         spelled = trie.first[_TEXT_BYTES]
-        is_token = (spelled >= 0) & (trie.token_start[spelled + 1] > trie.token_start[spelled])
-        self._has_bytes = bool(is_token.all()) and not len(excluded)
         self._usable = ~np.isin(trie.token_ids, excluded)
+        n_usable = np.concatenate(([0], np.cumsum(self._usable)))[trie.token_start]
+        is_token = (spelled >= 0) & (n_usable[spelled + 1] > n_usable[spelled])
+        self._bytes = bytes(np.array(_TEXT_BYTES, np.uint8)[is_token])
+        has_all = len(self._bytes) == len(_TEXT_BYTES)
+        self._counts_bytes = not set(_CONTINUATION) - set(self._bytes)
+        steps = self.shortest.steps
+        self.some = SomeTexts(
+            machine,
+            stacks.top,
+            steps if has_all else lambda state: [step for step in steps(state) if self._is_spelled(step[0])],
+            _recorded_of(machine) if has_all else None,
+        )
         self._is_small = machine.is_regular and machine.n_states <= MAX_EXACT_STATES
         self._plans: dict[tuple[int, int, bool], _Rest | None] = {}
         self._written_out: dict[_Place, _Rest] = {}
@@ -128,7 +139,7 @@ class TokenBudget:
         known = self._enough.get((state, stack))
         if known is None:
             known = NEVER
-            if self._has_bytes:
+            if self._counts_bytes:
                 ends = token_ends(self.machine, self.stacks, self.trie, state, stack, only_ends=True).ends.tolist()
                 try:
                     costs = [self._some_cost(q, top, bool(used)) for q, top, used in ends]
@@ -142,7 +153,16 @@ class TokenBudget:
     def _some_cost(self, state: int, stack: int, used: bool) -> int:
         """How many bytes some ending has."""
         found = self.some.cost(state, stack)
-        return self.shortest.ending(state, stack, used).cost if found is None else found
+        return self._shortest_cost(state, stack, used) if found is None else found
+
+    def _shortest_cost(self, state: int, stack: int, used: bool) -> int:
+        """The same of the shortest ending; NEVER where one of its bytes is no token."""
+        ending = self.shortest.ending(state, stack, used)
+        return ending.cost if ending is NO_ENDING or self._is_spelled(ending.text) else NEVER
+
+    def _is_spelled(self, text: bytes) -> bool:
+        """Whether each byte of a text is a token."""
+        return not text.translate(None, self._bytes)
 
     def is_plenty(self, here: _Place, n: int) -> bool:
         """Whether every allowed token leaves enough of ``n``, the end token among them."""
@@ -328,11 +348,11 @@ class TokenBudget:
         kept = self._plans.get((state, stack, used))
         if kept is not None:
             return kept.n_left <= n_left
-        if self._has_bytes and not self._is_small:
+        if self._counts_bytes and not self._is_small:
             found = self.some.cost(state, stack)
             if found is not None and found <= n_left:
                 return True
-            if self.shortest.ending(state, stack, used).cost <= n_left:
+            if self._shortest_cost(state, stack, used) <= n_left:
                 return True
         plan = self.plan_any(state, stack, used)
         return plan is not None and len(plan) <= n_left

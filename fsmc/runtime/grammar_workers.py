@@ -45,7 +45,7 @@ Outcome = CompiledGrammar | InvalidGrammar
 class Job:
     """One compilation, for all requests that want its result.
 
-    outcome is written last, once, and read without a lock. n_waiting: requests that still want it.
+    outcome is written last, once, and read without a lock. n_waiting: requests that still want it. nbytes: of the text it is made from.
     """
 
     key: Hashable
@@ -56,6 +56,7 @@ class Job:
     n_waiting: int = 0
     hits: int = 0
     seconds: float = 0.0
+    nbytes: int = 0
     thread: threading.Thread | None = None
     done: threading.Event = field(default_factory=threading.Event)
 
@@ -75,9 +76,15 @@ class Job:
         try:
             outcome: Outcome = function()
         except Exception as error:
-            outcome = InvalidGrammar(str(error) or type(error).__name__, "refused", error)
+            outcome = InvalidGrammar(str(error) or type(error).__name__, "refused", _alone(error))
         self.seconds = time.perf_counter() - began
         self.finish(outcome)
+
+
+def _alone(error: Exception) -> Exception:
+    """An error that is kept, without the frames that it came through, which hold all they worked on, and what it was raised in."""
+    error.__cause__ = error.__context__ = None
+    return error.with_traceback(None)
 
 
 class CompileThreads:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 import json
+import math
+import sys
 import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from fsmc.compiler.errors import FsmcError, LimitExceeded
 from fsmc.compiler.grammar import CompiledGrammar
@@ -134,14 +139,13 @@ class GrammarManager:
         max_waiting: int = 10_000,
         max_index_states: int = MAX_INDEX_STATES,
     ) -> None:
-        for name, value, least in (
-            ("max_workers", max_workers, 1),
-            ("max_bytes", max_bytes, 0),
-            ("timeout", timeout, 0),
-            ("max_index_states", max_index_states, 0),
-        ):
-            if value is not None and not value >= least:
-                raise ValueError(f"{name}={value} must be at least {least}")
+        if not hasattr(compiler, "compile_regex"):
+            raise TypeError(f"compiler must be a GrammarCompiler, not {type(compiler).__name__}")
+        _check_number("max_workers", 1 if max_workers is None else max_workers, 1)
+        _check_number("max_bytes", max_bytes, 0)
+        _check_number("max_waiting", max_waiting, 0)
+        _check_number("max_index_states", max_index_states, 0)
+        _check_number("timeout", timeout, 0, is_whole=False)
         self.compiler, self.max_bytes, self.timeout, self.max_waiting = compiler, max_bytes, timeout, max_waiting
         self.max_index_states = max_index_states
         self.n_requests = self.n_compilations = self.n_evictions = 0
@@ -167,11 +171,12 @@ class GrammarManager:
 
         kind: "regex", "json_schema", "choice" … : what the compiler has a ``compile_…`` for. source, options: what that takes. One that
         is ready, or being compiled for somebody else, is shared; failures are remembered too, but for those that may be
-        different another time.
+        different another time. TypeError or ValueError for a timeout that is no number of seconds.
         """
         seconds = self.timeout if timeout is None else timeout
+        _check_number("timeout", seconds, -math.inf, is_whole=False)
         try:
-            key, function, label = self._read(kind, source, options)
+            key, function, label, nbytes = self._read(kind, source, options)
         except Exception as error:
             job = Job(None, str(kind), "", None)
             job.finish(InvalidGrammar(str(error) or type(error).__name__, "refused", error))
@@ -190,7 +195,9 @@ class GrammarManager:
                 known.n_waiting += known.outcome is None
                 job = known
             else:
-                job = Job(key, kind, label, lambda: with_index(function(), self.max_index_states), n_waiting=1)
+                job = Job(
+                    key, kind, label, lambda: with_index(function(), self.max_index_states), n_waiting=1, nbytes=nbytes
+                )
                 is_new = self._threads.n_waiting < self.max_waiting
                 if is_new:
                     self._jobs[key] = job
@@ -207,7 +214,8 @@ class GrammarManager:
         """What would be refused, found out in milliseconds and without a thread; None if nothing was found.
 
         A pattern is read, not made into a machine. The machine of a JSON Schema is made as texts walk through it, so that
-        reading the schema is all; that, and other kinds, get 50 milliseconds.
+        reading the schema is all; that, and the machines of other kinds, get 50 milliseconds. Reading takes a millisecond or two for each
+        thousand characters of a grammar, less of the others.
         """
         quick = copy.copy(self.compiler)
         quick.bound(VALIDATION_SECONDS)
@@ -221,7 +229,7 @@ class GrammarManager:
                 if options:
                     raise TypeError(f"a pattern has no option {next(iter(options))!r}")
             else:
-                _, function, _ = self._read(kind, source, options, quick)
+                _, function, _, _ = self._read(kind, source, options, quick)
                 function()
         except LimitExceeded as error:
             return None if error.name == "max_seconds" else InvalidGrammar(str(error), "refused", error)
@@ -231,10 +239,10 @@ class GrammarManager:
 
     def _read(
         self, kind: str, source: Any, options: dict[str, Any], compiler: GrammarCompiler | None = None
-    ) -> tuple[Hashable, Callable[[], CompiledGrammar], str]:
-        """The key of a constraint, which carries its kind; how to compile it; and a short text to know it by.
+    ) -> tuple[Hashable, Callable[[], CompiledGrammar], str, int]:
+        """The key of a constraint, which carries its kind; how to compile it; a short text to know it by; the bytes of all its text.
 
-        What is not text is taken as JSON text now, so that nobody changes it while it waits.
+        What is not text is taken as JSON text now, so that nobody changes it while it waits. The key has a digest of the text.
         """
         compile_ = getattr(compiler or self.compiler, f"compile_{kind}", None) if isinstance(kind, str) else None
         if compile_ is None:
@@ -256,11 +264,13 @@ class GrammarManager:
             except (TypeError, ValueError, RecursionError):
                 text, given = "", source  # a machine, say: equal only to itself
         is_text = isinstance(source, str) or kind == "json_schema"
-        identity: Hashable = (is_text, text) if text else (None, _Itself(source))
+        identity: Hashable = (None, _Itself(source))
+        if text:
+            identity = is_text, hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
         names = tuple((name, _hashable(options[name])) for name in sorted(options))
         shown = text or type(source).__name__
         label = shown if len(shown) <= _LABEL else shown[: _LABEL - 1] + "…"
-        return (kind, identity, names), lambda: compile_(given, **options), label
+        return (kind, identity, names), lambda: compile_(given, **options), label, sys.getsizeof(text)
 
     # ── what threads and requests tell ───────────────────────────────────────────────────────────────────────────────
 
@@ -352,7 +362,19 @@ def _hashable(value: Any) -> Hashable:
 
 
 def _size(job: Job) -> int:
-    return _ENTRY_BYTES + (job.outcome.nbytes if isinstance(job.outcome, CompiledGrammar) else 0)
+    """Bytes that an outcome holds, about: a grammar has its text; an error may have it, and quote it in its message."""
+    if isinstance(job.outcome, CompiledGrammar):
+        return _ENTRY_BYTES + job.nbytes + job.outcome.nbytes
+    return _ENTRY_BYTES + 2 * job.nbytes
+
+
+def _check_number(name: str, value: Any, least: float, *, is_whole: bool = True) -> None:
+    kinds = (int, np.integer) if is_whole else (int, float, np.integer, np.floating)
+    if not isinstance(value, kinds) or isinstance(value, bool):
+        what = "an integer" if is_whole else "a number of seconds"
+        raise TypeError(f"{name} must be {what}, not {value!r}")
+    if not value >= least:  # nor not-a-number
+        raise ValueError(f"{name}={value} must be {'a number' if least == -math.inf else f'at least {least}'}")
 
 
 def _stats(job: Job) -> GrammarStats:

@@ -220,3 +220,9 @@ def test_a_file_that_is_cut_off_is_named(fsmc_command, tmp_path, option: str) ->
     file.write_text('{"type": "object",\n "properties": {"a": {')
     outcome = fsmc_command("match", option, str(file), "x")
     assert outcome.code == 2 and f"{file}: not JSON" in outcome.err and "line 2 column 23" in outcome.err
+
+
+def test_a_tag_with_a_fraction_in_its_schema(fsmc_command, tmp_path) -> None:
+    file = tmp_path / "tag.json"
+    file.write_text('{"type": "json_schema", "json_schema": {"type": "number", "minimum": 0.5}}')
+    assert [fsmc_command("match", "--tag", str(file), text).code for text in ("0.5", "0.4")] == [0, 1]

@@ -31,7 +31,7 @@ READ = [
 
 WRONG = [
     # (grammar, kind, line, column, rule, what the message says)
-    ("", GrammarError, 1, 1, "", "there is no rule 'start'"),
+    ("", GrammarError, 1, 1, "", "the grammar is empty"),
     ("root ::= a", GrammarError, 1, 10, "root", "there is no rule 'a'"),
     ('x ::= "a"', GrammarError, 1, 1, "", "there is no rule 'root'"),
     ('root ::= "a"\nroot ::= "b"', GrammarError, 2, 1, "root", "a second time"),
@@ -67,7 +67,7 @@ WRONG = [
     ('start: "a" )', GrammarError, 1, 12, "start", "cannot stand"),
     ('start: "a"\n%ignore start', GrammarError, 2, 9, "%ignore", "only terminals"),
     ('start: <|end|>', UnsupportedGrammarError, 1, 8, "start", "special tokens"),
-    ('start: "a" "\\u12"', GrammarError, 1, 12, "start", "cannot be read"),
+    ('start: "a" "\\u12"', GrammarError, 1, 12, "start", "an escape in the literal is cut off"),
 ]  # fmt: skip
 
 
@@ -141,3 +141,23 @@ def test_a_byte_order_mark_is_no_part_of_a_grammar(text: str, syntax: str, said:
     assert GrammarRecipe("\ufeff" + text, syntax if said else None).build().matches(b"a")
     with pytest.raises(GrammarError, match="line 1, column 1:"):
         GrammarRecipe("\ufeff)" + text, syntax).build()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (" \n", "the grammar is empty"),
+        ('root: "a"', "there is no rule 'start'(.|\n)*give start=..., one of root"),
+        ('root = "a"', "(.|\n)*in EBNF, which is the other syntax, a rule is name ::="),
+        (r'start: "\xZZ"', r"an escape in the literal is cut off(.|\n)*known: "),
+        (r'start: "\ud800"', "a lone surrogate is in no UTF-8 text"),
+    ],
+)
+def test_what_a_newcomer_writes(text: str, message: str) -> None:
+    with pytest.raises(GrammarError, match=message):
+        GrammarRecipe(text).build()
+
+
+def test_a_start_that_is_no_name() -> None:
+    with pytest.raises(TypeError, match="start is the name of a rule, not an int"):
+        GrammarRecipe('root ::= "a"', None, 3)

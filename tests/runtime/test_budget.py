@@ -197,6 +197,33 @@ def test_some_ending_is_no_shorter_than_the_shortest(schema, layout):
                 assert matcher.num_tokens_to_complete() <= plenty - 1
 
 
+FEW_BYTES = [bytes([b]) for b in range(256) if b not in (4, 6, 0x13, 0xF1, 0xF2, ord("q"))]
+"""As real vocabularies have them: some bytes are in no token, one only in longer ones."""
+
+
+@pytest.mark.parametrize("schema", [*SCHEMAS[:2], SCHEMAS[4], {"enum": ["qed", "the long way round", 17]}], ids=str)
+@pytest.mark.parametrize("ends", [[], [b"~"]], ids=repr)
+def test_plenty_where_some_bytes_are_no_tokens(schema, ends):
+    tokens = [*FEW_BYTES, b"qe", b'"}', b" }", b'": ']
+    vocab = Vocabulary.from_tokens([*tokens, b""], [len(tokens)])
+    grammar = GrammarCompiler(vocab, cache_dir=None).compile_json_schema(schema)
+    stops = [len(tokens), *map(tokens.index, ends)]  # an end token that has bytes is no text
+    rng = random.Random(2)
+    n_far = n_steps = 0
+    for n in range(6):
+        matcher = GrammarMatcher(grammar, stop_token_ids=stops)
+        needed = matcher.num_tokens_to_complete()
+        walk(matcher.fork(), needed + 5 * n, rng)
+        while not matcher.is_terminated() and matcher.n_entries < 40:
+            n_steps += 1
+            n_far += matcher.is_far_from(10**6)
+            plenty = matcher.budget.enough(*matcher.place[:2]) + 1
+            for token in rng.sample(sorted(allowed(matcher)), 1):
+                assert matcher.accept_token(token)
+                assert matcher.num_tokens_to_complete() <= plenty - 1
+    assert n_far > n_steps / 2
+
+
 def test_what_a_token_may_ask_for_is_no_plenty():
     """One token chooses between arrays of three distinct items and of 600."""
     arrays = [

@@ -1,9 +1,11 @@
 """Grammars in the background: shared, bounded, cancelled, timed out, and lost without a hang."""
 
 import functools
+import gc
 import random
 import threading
 import time
+import tracemalloc
 
 import pytest
 
@@ -349,3 +351,52 @@ def test_patterns_get_their_whole_index():
         with GrammarManager(compiler, max_index_states=states) as manager:
             assert (manager.request("regex", "a{3,9}").wait().index is not None) is whole
             assert manager.request("json_schema", {"type": "null"}).wait().index is None
+
+
+@pytest.mark.parametrize(
+    "kind, source",
+    [
+        ("regex", "({}" + "x" * 100_000),
+        ("json_schema", '{{"type": "frob{}' + "x" * 100_000 + '"}}'),
+        ("grammar", "root ::= {} '" + "x" * 100_000),
+        ("choice", ["{}", 5, "x" * 100_000]),
+    ],
+    ids=lambda value: value if len(value) < 20 else "",
+)
+def test_failures_count_for_the_bound_with_their_text(kind, source):
+    def numbered(i):
+        return source.format(i) if isinstance(source, str) else [source[0].format(i), *source[1:]]
+
+    manager = GrammarManager(GrammarCompiler(VOCAB, cache_dir=None), max_bytes=1_000_000)
+    assert isinstance(manager.request(kind, numbered(0)).wait(), InvalidGrammar)
+    gc.collect()
+    tracemalloc.start()
+    for i in range(1, 40):
+        failure = manager.request(kind, numbered(i)).wait()
+        assert isinstance(failure, InvalidGrammar) and failure.error.__traceback__ is None
+        assert manager.nbytes <= 1_000_000
+    gc.collect()
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    manager.close()
+    assert held < 2_000_000
+
+
+def test_arguments_that_are_none(manager):
+    compiler = manager.compiler
+    for options in (
+        *({"timeout": None}, {"timeout": "5"}, {"max_waiting": "x"}, {"max_workers": 1.5}, {"max_bytes": 2.5}),
+        {"max_index_states": None},
+    ):
+        with pytest.raises(TypeError, match=f"{next(iter(options))} must be"):
+            GrammarManager(compiler, **options)
+    for options in ({"timeout": float("nan")}, {"timeout": -1}, {"max_waiting": -1}, {"max_workers": 0}):
+        with pytest.raises(ValueError, match=next(iter(options))):
+            GrammarManager(compiler, **options)
+    with pytest.raises(TypeError, match="compiler must be a GrammarCompiler, not NoneType"):
+        GrammarManager(None)
+    with pytest.raises(ValueError, match="timeout=nan must be a number"):
+        manager.request("regex", "a", timeout=float("nan"))
+    with pytest.raises(TypeError, match="timeout must be a number of seconds, not 'x'"):
+        manager.request("regex", "a", timeout="x")
+    assert manager.request("regex", "a{3}", timeout=-1).wait().reason == "timeout"

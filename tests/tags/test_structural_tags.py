@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import fsmc
+from fsmc.compiler.schema.source import parse_json
 from fsmc.compiler.tags.free_text import FirstOf
 from tests.tokens.mask_oracles import row_tokens
 
@@ -353,7 +354,7 @@ def test_the_first_occurrence_ends_free_text(seed: int) -> None:
     ("given", "message"),
     [
         (5, "structural_tag: must be an object"),
-        ("{", "structural_tag: a structural tag is JSON"),
+        ("{", "structural_tag: is read as JSON, and cannot be"),
         ({"type": "structural_tag"}, 'structural_tag: "format" is missing'),
         ({"type": "nothing"}, r"format.type: the type 'nothing' is none of const_string"),
         ({"type": "__init__"}, r"format.type: the type '__init__' is none of"),
@@ -471,3 +472,29 @@ def test_how_much_free_text_is_searched_for_is_an_argument(tmp_path) -> None:
         COMPILER.compile_structural_tag(long)
     recipe = COMPILER.compile_structural_tag(thinking, max_sought=8).recipe
     assert type(recipe).from_arrays(*recipe.to_arrays()) == recipe and recipe.max_sought == 8
+
+
+@pytest.mark.parametrize(
+    ("format_", "error", "message"),
+    [
+        (regex("("), fsmc.PatternSyntaxError, r"format.elements\[1\].pattern: the group has no closing"),
+        (grammar("root ::= x"), fsmc.GrammarError, r"there is no rule 'x' \(format.elements\[1\]\)"),
+        (schema("{"), fsmc.SchemaError, r"format.elements\[1\].json_schema#: not JSON"),
+        (schema(1), fsmc.SchemaError, r"format.elements\[1\].json_schema#: a schema is an object or a boolean"),
+    ],
+)
+def test_what_is_wrong_inside_of_a_part_says_where(format_, error, message: str) -> None:
+    with pytest.raises(error, match=message):
+        COMPILER.compile_structural_tag(sequence(const("x"), format_))
+
+
+def test_a_tag_is_read_with_exact_numbers() -> None:
+    """As text, and as a dict from `parse_json`, where they are Decimals."""
+    text = '{"type": "json_schema", "json_schema": {"enum": [0.1000000000000000000001, 1e400]}}'
+    for tag_ in (text, parse_json(text)):
+        machine = COMPILER.compile_structural_tag(tag_).machine
+        assert machine.matches(b"0.1000000000000000000001") and not machine.matches(b"0.1")
+    with pytest.raises(fsmc.ConstraintError, match="'type' stands twice"):
+        COMPILER.compile_structural_tag('{"type": "any_text", "type": "regex", "pattern": "a"}')
+    with pytest.raises(fsmc.ConstraintError, match="no UTF-8 text"):
+        COMPILER.compile_structural_tag(b'{"type": "\xff"}')

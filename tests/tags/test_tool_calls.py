@@ -310,7 +310,7 @@ def test_mistral_tokenizers(name: str) -> None:
         (("qwen", TOOLS, {"type": "function"}), "tool_choice: names no function"),
         (
             ("qwen", TOOLS, {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": 5}}),
-            r"tool_choice.allowed_tools.tools: must be a list, not a int",
+            r"tool_choice.allowed_tools.tools: must be a list, not an int",
         ),
         ((["qwen"], TOOLS, "auto"), r"family: \['qwen'\] is none of"),
     ],
@@ -340,3 +340,33 @@ def test_retokenizing_forced_markers() -> None:
     assert retokenizer.tokenize(forced) == tokenizer.encode(forced, add_special_tokens=False)
     plain = Retokenizer.for_tokenizer(tokenizer, compiler.vocab)
     assert not set(plain.tokenize(forced)) & set(compiler.vocab.special_token_ids)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "good", "bad"),
+    [
+        (r"^\d+$", ["1", "22"], ["٣", "1\n", "a", ""]),
+        ("a", ["a", "ba\n", "a</b>"], ["b", "", "b\n</parameter>\na", "b\n</parameter>\n</function>\n</tool_call>a"]),
+        ("r>$", ["x\n</parameter>"[:-1] + "r>"], ["x\n</parameter>"]),
+    ],
+)
+def test_patterns_of_parameters_without_quotes(pattern: str, good: list[str], bad: list[str]) -> None:
+    """They are JSON Schema's, and the value ends where its element first does."""
+    parameters = {"type": "object", "properties": {"a": {"type": "string", "pattern": pattern}}, "required": ["a"]}
+    tag = fsmc.tool_call_tag("qwen_coder", [{"name": "f", "parameters": parameters}], "required")
+    machine = (
+        fsmc.GrammarCompiler(fsmc.Vocabulary.from_tokens([b"a"]), cache_dir=None).compile_structural_tag(tag).machine
+    )
+    text = "<tool_call>\n<function=f>\n<parameter=a>\n{}\n</parameter>\n</function>\n</tool_call>"
+    assert [value for value in good if not machine.matches(text.format(value).encode())] == []
+    assert [value for value in bad if machine.matches(text.format(value).encode())] == []
+
+
+@pytest.mark.parametrize(
+    ("pattern", "message"), [(1, "must be a text"), ("(", "no closing"), ("^$a", "matches in no text")]
+)
+def test_patterns_of_parameters_that_are_none(pattern, message: str) -> None:
+    parameters = {"type": "object", "properties": {"a": {"type": "string", "pattern": pattern}}}
+    tag = fsmc.tool_call_tag("qwen_coder", [{"name": "f", "parameters": parameters}], "required")
+    with pytest.raises(fsmc.FsmcError, match=rf"properties\['a'\].pattern: .*{message}"):
+        fsmc.GrammarCompiler(fsmc.Vocabulary.from_tokens([b"a"]), cache_dir=None).compile_structural_tag(tag)

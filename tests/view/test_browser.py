@@ -109,11 +109,91 @@ def test_the_walk_opens_the_boxes_it_is_in(open_page, pages) -> None:
     shown = open_page(pages[1]["tree"])
     shown.fill("#text", '{"name": "", "kids": [{"name": "a')
     assert shown.inner_text("#open") == "4"
-    assert shown.locator("#canvas .box.open").count() == 4
+    assert shown.locator("#canvas .box.open").count() == 3  # inside of the outermost object, which is named
+    around = shown.inner_text("#around")
+    assert around == "drawn is the inside of: the whole text › object: name, kids"
     assert shown.locator("#canvas .now").count() == 1
     shown.fill("#text", '{"name": "", "kids": []}')
     assert shown.locator("#canvas .box.open").count() == 0
+    assert shown.is_hidden("#around")
     assert shown.inner_text("#verdict") == "The text is complete."
+
+
+def test_what_is_deep_costs_no_more(open_page, pages) -> None:
+    """Letter by letter: as many elements at any depth, a layout for each form that is seen, and no step walked twice."""
+    shown = open_page(pages[1]["tree"])
+    level = '{"name": "a", "kids": ['
+    counts = shown.evaluate(
+        "text => { let steps = 0; const step = machine.step.bind(machine), found = [], start = $('text');"
+        "machine.walk = (walk => (...given) => { machine.step = (...at) => { steps++; return step(...at); };"
+        "  const path = walk(...given); machine.step = step; return path; })(machine.walk.bind(machine));"
+        "for (let n = 1; n <= text.length; n++) { start.value = text.slice(0, n); steps = 0; update();"
+        "  found.push([drawing.layouts.size, drawing.elements.size, steps, document.querySelectorAll('.now').length]); }"
+        "return found; }",
+        level * 60,
+    )
+    layouts, elements, steps, now = np.array(counts).T
+    assert elements.max() == elements[: 4 * len(level)].max()
+    assert layouts[-1] == layouts[6 * len(level)]
+    assert steps.max() == 1
+    assert set(now) == {1}
+    assert shown.inner_text("#open") == "120"
+    assert "… 112 more … › object: name, kids › array" in shown.inner_text("#around")
+    shown.click("#back")
+    assert shown.inner_text("#open") == "119"
+
+
+AWAY = """() => {
+  const samples = new Map(), close = (path, c) => Math.min(...path.map(p => Math.hypot(p.x - c.x, p.y - c.y)));
+  for (const [key, line] of drawing.elements) if (line.tagName === "path")
+    samples.set(key, [...Array(Math.ceil(line.getTotalLength())).keys()].map(i => line.getPointAtLength(i)));
+  return [...drawing.labels].map(([edge, text]) => {
+    const box = text.getBBox(), center = { x: box.x + box.width / 2, y: box.y + box.height / 2 };
+    const others = [...samples.keys()].filter(key => key !== edge).map(key => close(samples.get(key), center));
+    const outside = (p, low, size) => Math.max(low - p, p - low - size, 0);
+    const gap = Math.min(...samples.get(edge).map(p => Math.hypot(outside(p.x, box.x, box.width), outside(p.y, box.y, box.height))));
+    return [text.textContent, close(samples.get(edge), center), Math.min(...others, 1e9), gap, box.x, box.y, box.width, box.height];
+  });
+}"""
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("name", ["pattern", "dates", "fan", "mail"])
+def test_a_label_is_on_its_own_edge(open_page, pages, name, width) -> None:
+    """Nearer to it than to any other, and on no other label."""
+    from fsmc.compiler.schema.recipe import SchemaRecipe
+    from fsmc.compiler.schema.text_options import TextOptions
+
+    dates = {"type": "object", "properties": {"born": {"type": "string", "format": "date"}}, "required": ["born"]}
+    patterns = {"fan": r"\w{0,65}", "mail": r"[a-z0-9._]+@[a-z0-9]+(\.[a-z]{2,4})+"}
+    if name == "pattern":
+        html = pages[1][name]
+    elif name == "dates":
+        html = page(SchemaRecipe(dates, TextOptions(whitespace="json")).build().handed_over(), title=name)
+    else:
+        html = page(Source(patterns[name], "python", 0).machine(), title=name)
+    shown = open_page(html, viewport={"width": width, "height": 800})
+    if name == "dates":
+        shown.fill("#text", '{"born": "2024-0')
+    labels = shown.evaluate(AWAY)
+    assert len(labels) > 7
+    for text, own, other, gap, *_ in labels:
+        assert own < other, text
+        assert gap < 6, text
+    boxes = np.array([box for _, _, _, _, *box in labels])
+    low, high = boxes[:, :2], boxes[:, :2] + boxes[:, 2:]
+    shared = np.minimum(high[:, None], high[None]) - np.maximum(low[:, None], low[None])
+    on_each_other = (shared > 3).all(axis=2) & ~np.eye(len(boxes), dtype=bool)
+    assert not on_each_other.any(), [labels[i][0] for i in np.flatnonzero(on_each_other.any(axis=1))]
+
+
+def test_on_a_phone_nothing_covers_the_start(open_page, pages) -> None:
+    shown = open_page(pages[1]["pattern"], viewport={"width": 390, "height": 800})
+    start = shown.locator("#canvas .start").bounding_box()
+    for button in shown.locator(".tools button").all():
+        box = button.bounding_box()
+        apart = box["x"] + box["width"] <= start["x"] or start["x"] + start["width"] <= box["x"]
+        assert apart or box["y"] + box["height"] <= start["y"] or start["y"] + start["height"] <= box["y"]
 
 
 def test_the_drawing_moves_and_scales_with_keys(open_page, pages) -> None:
@@ -216,7 +296,9 @@ def test_what_comes_twice_is_said(open_page, tokenizer) -> None:
 
 def test_text_is_cut_as_the_tokenizer_cuts_it(open_page, pages, tokenizer) -> None:
     shown = open_page(pages[1]["pattern"])
-    for text in ("2024-yes", "no 2020 yes", "yéyes  2021", "", "it's 20"):
+    rng = random.Random(5)
+    mixed = ["".join(rng.choices("aeyos20 é", k=rng.randrange(40))) for _ in range(200)]
+    for text in ("2024-yes", "no 2020 yes", "yéyes  2021", "", "it's 20", "yes" * 15_000, *mixed):
         assert shown.evaluate("text => tokens.encode(encoder.encode(text))", text) == tokenizer.encode(text.encode())
 
 
@@ -231,12 +313,32 @@ def test_allowed_tokens_are_searched_and_clicked(open_page, pages) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "text"), [("tree", '{"name": "a'), ("two arrays", '{"tags": ["red", "r'), ("pattern", "2024-x")]
+    ("name", "text"),
+    [
+        ("tree", '{"name": "a'),
+        ("two arrays", '{"tags": ["red", "r'),
+        ("pattern", "2024-x"),
+        ("20,000 states", "é_0"),
+        ("deep", '{"name": "a", "kids": [' * 5),
+        ("long names", '{"a_name_that_is_much_longer_than_what_a_box_can_show": {"'),
+    ],
 )
 def test_light_dark_and_phone(open_page, pages, tokenizer, axe, name, text) -> None:
     """axe finds nothing wrong, whatever the colours and the width."""
     arrays = {"tags": UNEQUAL["items of a few"], "ids": UNEQUAL["numbers"]}
-    if name not in pages[1]:
+    if name == "20,000 states":
+        large = Source(r"\w{0,65}", "python", 0).compile(tokenizer.vocabulary, cache=False)
+        assert large.machine.n_states > 20_000
+        html = page(large.machine, title=name, vocabulary=tokenizer.vocabulary)
+    elif name == "long names":
+        members = {f"a_name_that_is_much_longer_than_what_a_box_can_show{i}": {} for i in ("", 2)}
+        inside = {"type": "object", "properties": members, "required": list(members), "additionalProperties": False}
+        outside = {**inside, "properties": {key: inside for key in members}}
+        compiler = fsmc.GrammarCompiler(tokenizer.vocabulary, cache_dir=None, whitespace="json")
+        html = page(compiler.compile_json_schema(outside).machine, title=name, vocabulary=tokenizer.vocabulary)
+    elif name == "deep":
+        html = pages[1]["tree"]
+    elif name not in pages[1]:
         compiler = fsmc.GrammarCompiler(tokenizer.vocabulary, cache_dir=None, whitespace="json")
         both = compiler.compile_json_schema({"properties": arrays, "type": "object", "required": ["tags", "ids"]})
         html = page(both.machine, title=name, vocabulary=both.vocab)

@@ -177,6 +177,11 @@ class DFA:
 
         return complement(self)
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays."""
+        return int(self.delta.nbytes + self.accepting.nbytes + self.byte_class.nbytes)
+
     def __repr__(self) -> str:
         return f"<DFA: {self.n_states} states, {self.n_classes} byte classes>"
 

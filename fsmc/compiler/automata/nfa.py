@@ -16,13 +16,13 @@ they are defined; `determinize` compiles them away first, see `look`.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from fsmc.compiler.errors import LimitExceeded
+from fsmc.compiler.kept import kept
 from fsmc.compiler.syntax.charclass import CharClass
 from fsmc.compiler.syntax.expr import Alternate, Chars, Concat, Expr, Look, Repeat, TextEnd, TextStart, counted
 from fsmc.compiler.syntax.utf8 import FINAL, utf8_automaton
@@ -323,7 +323,7 @@ def _is_ascii(chars: CharClass) -> bool:
     return chars.ranges[-1][1] < 0x80
 
 
-@lru_cache(maxsize=4096)
+@kept(1 << 25, lambda rows, chars: int(rows.nbytes) + 150 * len(chars.ranges))
 def _class_rows(chars: CharClass) -> npt.NDArray[np.int32]:
     """Edges of one character as a fragment at base 0: the automaton's final state, 1, becomes the exit."""
     automaton = utf8_automaton(chars)

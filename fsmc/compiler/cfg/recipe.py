@@ -16,7 +16,7 @@ from fsmc.compiler.automata.rsm import RSM
 from fsmc.compiler.cfg.machine import GrammarMachine
 from fsmc.compiler.cfg.nets import Limits
 from fsmc.compiler.cfg.rules import network
-from fsmc.compiler.errors import EmptyLanguageError, GrammarError, LimitExceeded
+from fsmc.compiler.errors import EmptyLanguageError, GrammarError, LimitExceeded, type_of
 from fsmc.compiler.syntax.ebnf import parse_ebnf
 from fsmc.compiler.syntax.grammar_tree import GrammarTree
 from fsmc.compiler.syntax.lark import parse_lark
@@ -57,6 +57,8 @@ class GrammarRecipe:
         if self.syntax not in (None, "ebnf", "lark"):
             raise ValueError(f"syntax={self.syntax!r} must be 'ebnf', 'lark' or None")
         object.__setattr__(self, "text", self.text.removeprefix("\ufeff"))  # a byte order mark, of a file
+        if self.start is not None and not isinstance(self.start, str):
+            raise TypeError(f"start is the name of a rule, not {type_of(self.start)}")
         if len(self.text) > MAX_TEXT:
             raise LimitExceeded("max_text", MAX_TEXT, len(self.text), "characters of a grammar")
         try:
@@ -67,6 +69,9 @@ class GrammarRecipe:
     @cached_property
     def tree(self) -> GrammarTree:
         """The grammar, read and checked."""
+        if not self.text.strip():
+            what = 'the grammar is empty: give at least root ::= "…" (EBNF) or start: "…" (Lark)'
+            raise GrammarError(what, self.text, (0, 0))
         if (self.syntax or syntax_of(self.text)) == "ebnf":
             return parse_ebnf(self.text, start=self.start or "root")
         return parse_lark(self.text, start=self.start or "start")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +13,7 @@ from fsmc.compiler.automata.minimize import minimize_ranges
 from fsmc.compiler.automata.nfa import NFA, NO_GUARD, thompson
 from fsmc.compiler.automata.subsets import Limits
 from fsmc.compiler.cfg.nets import SYMBOL, Net
+from fsmc.compiler.kept import kept
 from fsmc.compiler.syntax.expr import Alternate, Chars, Concat, Expr, Repeat
 
 Bounds = tuple[int, int, float]
@@ -41,7 +41,7 @@ class Terminal:
         return bool(self.dfa.accepting[self.dfa.start]) if known is None else known
 
 
-@lru_cache(maxsize=512)
+@kept(1 << 27, lambda dfa, *_: 2 * int(dfa.nbytes))
 def dfa_of(expr: Expr, limits: Bounds) -> DFA:
     """The minimal DFA of a tree."""
     return minimize_ranges(determinize_ranges(thompson(expr, max_states=limits[0]), Limits(*limits))).to_dfa()

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
 from fsmc.compiler.automata.dfa import Array
+from fsmc.compiler.kept import kept
 from fsmc.compiler.schema.outcome_dfa import OutcomeDFA
 from fsmc.jit import kernel
 
@@ -31,7 +31,7 @@ def json_spelling(text: str) -> bytes:
     return _encode(text)[1:-1].encode()
 
 
-@lru_cache(maxsize=256)
+@kept(1 << 26, lambda dfa, content: int(dfa.nbytes + content.nbytes))
 def escape_json(content: OutcomeDFA) -> OutcomeDFA:
     r"""The machine over JSON text between the quotes, from that over content: each character in its one canonical form.
 

@@ -17,6 +17,7 @@ import numpy as np
 from fsmc.compiler.automata.dfa import DFA
 from fsmc.compiler.automata.minimize import minimize
 from fsmc.compiler.errors import LimitExceeded
+from fsmc.compiler.kept import kept
 from fsmc.compiler.schema.atoms import AtLeast, Integer, MultipleOf, NumEnum
 from fsmc.compiler.schema.format_machine import machine
 from fsmc.compiler.schema.formula import Formulas
@@ -120,7 +121,7 @@ class _Builder:
         )
 
 
-@lru_cache(maxsize=4096)
+@kept(1 << 26, lambda dfa, *_: int(dfa.nbytes))
 def at_least_dfa(bound: Decimal, exclusive: bool) -> DFA:
     """The plain texts whose value is >= bound (> if exclusive).
 
@@ -185,7 +186,7 @@ def as_ratio(divisor: Decimal) -> tuple[int, int]:
     return p, places
 
 
-@lru_cache(maxsize=1024)
+@kept(1 << 26, lambda dfa, *_: int(dfa.nbytes))
 def multiple_of_dfa(divisor: Decimal) -> DFA:
     """The plain texts whose value is an integer times ``divisor``: a remainder, digit by digit.
 

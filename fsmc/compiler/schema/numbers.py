@@ -16,6 +16,7 @@ from decimal import Context, Decimal
 from fractions import Fraction
 from typing import TypeAlias
 
+from fsmc.compiler.kept import Kept
 from fsmc.compiler.schema.atoms import AtLeast, Integer, MultipleOf, NumEnum
 from fsmc.compiler.schema.bits import as_mask, told_apart
 from fsmc.compiler.schema.formula import AND, FALSE, OR, TRUE, Formulas
@@ -32,8 +33,6 @@ from fsmc.compiler.schema.outcome_dfa import OutcomeDFA
 from fsmc.compiler.schema.word_machine import word_machine
 
 MAX_DIGITS = 10_000
-MAX_KEPT = 1_000
-"""Machines that are kept for other schemas."""
 
 Conditions: TypeAlias = "frozenset[tuple[Integer | AtLeast | MultipleOf, bool]]"
 
@@ -155,13 +154,11 @@ def number_component(must: int, watches: Sequence[int], table: Formulas) -> Outc
     if known is None:
         known = _number_component(must, watches, table)
         if asked is not None:
-            if len(_components) >= MAX_KEPT:
-                _components.clear()
-            _components[asked] = known
+            _components.put(asked, known, known.nbytes)
     return known
 
 
-_components: dict[Conditions, OutcomeDFA] = {}
+_components = Kept[OutcomeDFA](1 << 26)
 
 
 def conditions(formula: int, table: Formulas) -> Conditions | None:

@@ -48,6 +48,11 @@ class OutcomeDFA:
         """Number of states, DEAD included."""
         return int(self.delta.shape[0])
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays."""
+        return int(self.delta.nbytes + self.outcome.nbytes + self.byte_class.nbytes)
+
     def run(self, data: bytes) -> tuple[bool, ...] | None:
         """The vector of the outcome of a text, None if it is not accepted."""
         state = self.start

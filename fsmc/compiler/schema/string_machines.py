@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from fsmc.compiler.automata.dfa import DFA
 from fsmc.compiler.automata.minimize import minimize_ranges
 from fsmc.compiler.automata.nfa import thompson
 from fsmc.compiler.errors import LimitExceeded
+from fsmc.compiler.kept import Kept, kept
 from fsmc.compiler.schema.atoms import Doubtful, Format, Length, Pattern, StrEnum
 from fsmc.compiler.schema.bits import as_mask
 from fsmc.compiler.schema.clock import Clock
@@ -27,7 +27,7 @@ from fsmc.compiler.syntax.regex import parse_regex
 MAX_STRING_STATES = 400_000
 
 
-@lru_cache(maxsize=4096)
+@kept(1 << 26, lambda _, source: 200 * len(source))
 def pattern_expr(source: str) -> Expr:
     """The syntax tree of "contains a match of this ECMA-262 regex". Raises PatternSyntaxError, UnsupportedPatternError."""
     return parse_regex(source, "ecma")
@@ -44,13 +44,17 @@ def atom_texts(payload: object) -> frozenset[str] | None:
     return _pattern_texts(payload.source) if isinstance(payload, Pattern) else None
 
 
-@lru_cache(maxsize=4096)
 def _pattern_texts(source: str) -> frozenset[str] | None:
-    return listed_texts(pattern_expr(source))
+    """The texts that a regex lists, if it does; kept."""
+    known = _TEXTS.get(source)
+    if known is None:
+        known = (listed_texts(pattern_expr(source)),)
+        _TEXTS.put(source, known, 2 * len(source) + sum(80 + 4 * len(text) for text in known[0] or ()))
+    return known[0]
 
 
-_PATTERN_DFAS: dict[str, DFA] = {}
-_MAX_PATTERN_DFAS = 4096
+_TEXTS = Kept[tuple[frozenset[str] | None]](1 << 24)
+_DFAS = Kept[DFA](1 << 27)
 
 
 def pattern_dfa(source: str, clock: Clock | None = None) -> DFA:
@@ -60,18 +64,16 @@ def pattern_dfa(source: str, clock: Clock | None = None) -> DFA:
     >>> pattern_dfa("^a|b$").matches("a…".encode()), pattern_dfa("^a|b$").matches(b"ba")
     (True, False)
     """
-    known = _PATTERN_DFAS.get(source)
+    known = _DFAS.get(source)
     if known is None:
         limits = (clock or Clock()).limits()
         nfa = thompson(pattern_expr(source), max_states=limits.max_states)
         known = minimize_ranges(determinize_ranges(nfa, limits)).to_dfa()
-        if len(_PATTERN_DFAS) >= _MAX_PATTERN_DFAS:
-            _PATTERN_DFAS.clear()
-        _PATTERN_DFAS[source] = known
+        _DFAS.put(source, known, known.nbytes + 4 * len(source))
     return known
 
 
-@lru_cache(maxsize=256)
+@kept(1 << 26, lambda dfa, *_: int(dfa.nbytes))
 def length_dfa(minimum: int, maximum: int | None) -> DFA:
     """The strings of ``minimum`` to ``maximum`` (None: any number of) code points.
 

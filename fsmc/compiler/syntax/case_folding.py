@@ -12,10 +12,10 @@ character (ẞ → ß), and otherwise the character itself (ŉ).
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
 
 import numpy as np
 
+from fsmc.compiler.kept import kept
 from fsmc.compiler.syntax.charclass import CharClass
 from fsmc.compiler.syntax.unicode_tables import all_code_points, unicode_table
 
@@ -23,7 +23,7 @@ from fsmc.compiler.syntax.unicode_tables import all_code_points, unicode_table
 _ADDED_FOLDINGS = {"\u1fd3": "\u0390", "\u1fe3": "\u03b0", "\ufb05": "\ufb06"}
 
 
-@lru_cache(maxsize=4096)
+@kept(1 << 24, lambda folded, chars: 150 * (len(folded.ranges) + len(chars.ranges)))
 def fold_ascii(chars: CharClass) -> CharClass:
     """``chars`` with the other case of each ASCII letter in it, as under ``(?ia)``.
 
@@ -39,7 +39,7 @@ def fold_ascii(chars: CharClass) -> CharClass:
     )
 
 
-@lru_cache(maxsize=4096)
+@kept(1 << 24, lambda folded, chars: 150 * (len(folded.ranges) + len(chars.ranges)))
 def fold_python(chars: CharClass) -> CharClass:
     """All characters that ``(?i)`` lets match one of ``chars`` in a Python str pattern.
 
@@ -49,7 +49,7 @@ def fold_python(chars: CharClass) -> CharClass:
     return _with_groups(chars, unicode_table("case-python", lambda: _case_groups(_python_key)))
 
 
-@lru_cache(maxsize=4096)
+@kept(1 << 24, lambda folded, chars: 150 * (len(folded.ranges) + len(chars.ranges)))
 def fold_ecma(chars: CharClass) -> CharClass:
     """All characters that match one of ``chars`` in ECMA-262 with the flags ``i`` and ``u``.
 

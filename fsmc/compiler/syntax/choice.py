@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from enum import Enum
 
-from fsmc.compiler.errors import ConstraintError
+from fsmc.compiler.errors import ConstraintError, type_of
 
 
 def choice_texts(choices: Iterable[str]) -> list[bytes]:
@@ -44,4 +44,4 @@ def choice_texts(choices: Iterable[str]) -> list[bytes]:
 def _shown(value: object) -> str:
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return f"the number {value}"
-    return f"a {type(value).__name__}" if value is not None else "None"
+    return type_of(value)

@@ -7,6 +7,7 @@ and comments from # to the end of the line. A text is what the rule ``root`` der
 
 from __future__ import annotations
 
+import itertools
 import re
 from functools import lru_cache
 
@@ -62,7 +63,9 @@ def parse_ebnf(text: str, *, start: str = "root") -> GrammarTree:
 def check_names(text: str, rules: dict[str, Rule], start: str) -> None:
     """Raise GrammarError where the start rule is missing or a rule refers to one that is not defined."""
     if start not in rules:
-        raise GrammarError(f"there is no rule {start!r}, which is where a text begins", text, (0, 0))
+        named = ", ".join(itertools.islice(rules, 5))
+        hint = f"give start=..., one of {named}{', …' if len(rules) > 5 else ''}" if rules else ""
+        raise GrammarError(f"there is no rule {start!r}, which is where a text begins", text, (0, 0), hint=hint)
     for rule in rules.values():
         pending: list[Node] = [rule.body]
         while pending:

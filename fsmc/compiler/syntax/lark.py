@@ -111,7 +111,8 @@ class _Reader:
         text, start = self.text, self.at
         found = _HEAD.match(text, start)
         if not found:
-            raise self.error("expected a rule (name: …), a terminal (NAME: …) or a directive (%…)", start, start + 1)
+            what = "expected a rule (name: …), a terminal (NAME: …) or a directive (%…)"
+            raise self.error(what, start, start + 1, "in EBNF, which is the other syntax, a rule is name ::= …")
         name, parameters, priority = found[2], found[3], found[4]
         self.rule, span = name, found.span(2)
         if priority:

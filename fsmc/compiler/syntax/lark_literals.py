@@ -68,5 +68,12 @@ def _unescaped(text: str, found: re.Match[str], rule: str) -> str:
         characters = str(ast.literal_eval(f'"{body}"'))
         characters.encode()
     except (SyntaxError, ValueError) as error:
-        raise GrammarError(f"the literal cannot be read: {error}", text, found.span(), rule) from None
+        surrogate = isinstance(error, UnicodeEncodeError)
+        what = (
+            "a lone surrogate is in no UTF-8 text"
+            if surrogate
+            else "an escape in the literal is cut off, or no character"
+        )
+        hint = "" if surrogate else r"known: \n \r \t \f \\ \" \xHH \uHHHH \UHHHHHHHH"
+        raise GrammarError(what, text, found.span(), rule, hint) from error
     return characters

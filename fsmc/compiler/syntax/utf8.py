@@ -12,10 +12,10 @@ without cycles, that is already the minimal automaton. ``\\w`` has 734 ranges, a
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 
+from fsmc.compiler.kept import kept
 from fsmc.compiler.syntax.charclass import CharClass, Range
 
 ENTRY, FINAL = 0, 1
@@ -42,7 +42,7 @@ class Utf8Automaton:
     n_states: int
 
 
-@lru_cache(maxsize=4096)
+@kept(1 << 25, lambda automaton, chars: int(automaton.edges.nbytes) + 150 * len(chars.ranges))
 def utf8_automaton(chars: CharClass) -> Utf8Automaton:
     """The automaton of exactly the UTF-8 encodings of the characters in ``chars``, each one character long.
 

@@ -26,7 +26,7 @@ from fsmc.compiler.automata.dfa import DFA
 from fsmc.compiler.automata.edges import byte_edges, nfa_from_edges
 from fsmc.compiler.automata.minimize import minimize
 from fsmc.compiler.automata.nfa import MAX_NFA_STATES, thompson
-from fsmc.compiler.errors import ConstraintError, EmptyLanguageError, LimitExceeded
+from fsmc.compiler.errors import ConstraintError, EmptyLanguageError, LimitExceeded, PatternSyntaxError
 from fsmc.compiler.syntax.regex import parse_regex
 from fsmc.compiler.tags.embedded import Embedded
 from fsmc.compiler.tags.free_text import CALL, MARKER, MAX_SOUGHT, FirstOf
@@ -237,7 +237,11 @@ class _Builder:
         if isinstance(node, Pattern):
             dfa = self.known.get(node.pattern)
             if dfa is None:
-                raw = determinize(thompson(parse_regex(node.pattern)), **self.limits)
+                try:
+                    expr = parse_regex(node.pattern)
+                except PatternSyntaxError as error:
+                    raise error.placed(node.place) from None
+                raw = determinize(thompson(expr), **self.limits)
                 dfa = self.known[node.pattern] = minimize(raw)
             if dfa.is_empty:
                 raise EmptyLanguageError(f"{node.place}: the pattern matches no text at all")

@@ -12,11 +12,15 @@ A parameter that is a string is written without quotes, up to the closing tag; a
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
-from fsmc.compiler.errors import ConstraintError
+from fsmc.compiler.automata import algebra as regular
+from fsmc.compiler.automata.words import words_dfa
+from fsmc.compiler.errors import ConstraintError, EmptyLanguageError, PatternSyntaxError
 from fsmc.compiler.schema.source import parse_json
-from fsmc.compiler.tags.tree import Choice, Free, Pattern, Repeat, Schema, Sequence, Text
+from fsmc.compiler.schema.string_machines import pattern_dfa
+from fsmc.compiler.tags.tree import Automaton, Choice, Free, Pattern, Repeat, Schema, Sequence, Text
 
 _OPEN, _CLOSE = "<parameter=", "\n</parameter>\n"
 _PLAIN = frozenset(
@@ -71,10 +75,25 @@ def _value(inner: Any, whole: dict[str, Any], schema: Schema, name: str) -> Any:
             if unknown:
                 raise ConstraintError(f"{unknown[0]} of a string that is not JSON is not supported", place)
             if "pattern" in inner:
-                return Pattern(f"(?s:.*)(?:{inner['pattern']})(?s:.*)", place)
+                return _matching(inner["pattern"], place)
             return _raw(place)
     context: dict[str, Any] = {key: whole[key] for key in ("$defs", "definitions", "$schema") if key in whole}
     return Schema({**context, "allOf": [inner]} if context else inner, place, schema.any_order, schema.max_whitespace)
+
+
+def _matching(pattern: Any, place: str) -> Automaton:
+    """A string in which the pattern of a schema matches, and with which the closing tag first stands behind it."""
+    if not isinstance(pattern, str):
+        raise ConstraintError("must be a text", f"{place}.pattern")
+    try:
+        holding = pattern_dfa(pattern)
+    except PatternSyntaxError as error:
+        raise error.placed(f"{place}.pattern") from None
+    without = regular.complement(pattern_dfa(re.escape(_CLOSE)))
+    dfa = regular.intersection(holding, regular.right_quotient(without, words_dfa([_CLOSE[:-1].encode()])))
+    if dfa.is_empty:
+        raise EmptyLanguageError(f"{place}.pattern: matches in no text that can stand in an element")
+    return Automaton(dfa, place)
 
 
 def _raw(place: str) -> Free:

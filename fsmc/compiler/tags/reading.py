@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection
 from typing import Any
 
-from fsmc.compiler.errors import ConstraintError
-from fsmc.compiler.schema.source import schema_of
+from fsmc.compiler.errors import ConstraintError, LimitExceeded, SchemaError, type_of
+from fsmc.compiler.schema.source import parse_json, schema_of
 from fsmc.compiler.tags.parameters import parameters_of
 from fsmc.compiler.tags.tree import Choice, Free, GrammarText, Pattern, Repeat, Schema, Sequence, Text, Token
 
@@ -27,6 +26,14 @@ def nested_too_deeply() -> ConstraintError:
     return ConstraintError(f"nests too deeply to be read: formats may nest {MAX_DEPTH} deep", "structural_tag")
 
 
+def text_of(tag: bytes) -> str:
+    """JSON text that was given as bytes."""
+    try:
+        return tag.decode()
+    except UnicodeDecodeError as error:
+        raise ConstraintError(f"is no UTF-8 text: {error}", "structural_tag") from error
+
+
 def read_tag(tag: Any) -> Any:
     """The tree of a structural tag, given as a dict, as JSON text, or as an object with ``model_dump``.
 
@@ -42,12 +49,11 @@ def read_tag(tag: Any) -> Any:
         tag = dump()
     if isinstance(tag, (str, bytes)):
         try:
-            text = tag if isinstance(tag, str) else tag.decode()
-            tag = json.loads(text.removeprefix("\ufeff"))
-        except RecursionError as error:
+            tag = parse_json(tag if isinstance(tag, str) else text_of(tag))
+        except LimitExceeded as error:
             raise nested_too_deeply() from error
-        except ValueError as error:
-            raise ConstraintError(f"a structural tag is JSON, and this is not: {error}", "structural_tag") from error
+        except SchemaError as error:
+            raise ConstraintError(f"is read as JSON, and cannot be: {error.message}", "structural_tag") from error
     if not isinstance(tag, dict):
         raise ConstraintError(f"must be an object, not {_shown(tag)}", "structural_tag")
     if "structures" in tag or ("triggers" in tag and tag.get("type", "structural_tag") == "structural_tag"):
@@ -308,7 +314,12 @@ class _Reader:
         where = f"{place}.{name}".lstrip(".")
         if name not in value:
             raise ConstraintError("is missing", where)
-        return Schema(schema_of(value[name]), where, any_order, most)
+        try:
+            schema = schema_of(value[name])
+            read = parse_json(schema) if isinstance(schema, str) else schema
+        except SchemaError as error:
+            raise SchemaError(error.message, f"{where}#", "") from error
+        return Schema(read, where, any_order, most)
 
     def excludes(self, value: dict[str, Any], place: str) -> tuple[Text, ...]:
         texts = self.texts(value, "excludes", place) if value.get("excludes") else []
@@ -375,4 +386,4 @@ def _checked_text(value: Any, where: str) -> str:
 
 
 def _shown(value: Any) -> str:
-    return "missing" if value is None or value is _MISSING else f"a {type(value).__name__}"
+    return "missing" if value is None or value is _MISSING else type_of(value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
+from decimal import Decimal
 from functools import cached_property
 from typing import Any
 
@@ -14,13 +15,13 @@ import numpy.typing as npt
 from fsmc.compiler.automata.dfa import DFA
 from fsmc.compiler.automata.lazy_rsm import LazyRSM
 from fsmc.compiler.automata.rsm import RSM
-from fsmc.compiler.errors import ConstraintError
+from fsmc.compiler.errors import ConstraintError, GrammarError
 from fsmc.compiler.schema.text_options import TextOptions
 from fsmc.compiler.tags.embedded import Embedded
 from fsmc.compiler.tags.free_text import MAX_SOUGHT
 from fsmc.compiler.tags.language import Marker, tag_language
 from fsmc.compiler.tags.machine import TagMachine
-from fsmc.compiler.tags.reading import nested_too_deeply, read_tag
+from fsmc.compiler.tags.reading import nested_too_deeply, read_tag, text_of
 from fsmc.compiler.tags.tree import GrammarText, Schema, literals
 
 
@@ -54,7 +55,7 @@ class TagRecipe:
         dump = getattr(tag, "model_dump", None)
         tag = dump() if callable(dump) else tag
         if isinstance(tag, bytes):
-            tag = tag.decode("utf-8", "replace")
+            tag = text_of(tag)
         if not isinstance(tag, str):
             tag = _as_json(tag)
         texts, tokens = literals(read_tag(tag))
@@ -98,7 +99,10 @@ class TagRecipe:
         """The machine of a grammar: a DFA if it is regular. Raises what reading a grammar raises."""
         from fsmc.compiler.cfg.recipe import GrammarRecipe
 
-        machine = GrammarRecipe(node.grammar, node.syntax).build()
+        try:
+            machine = GrammarRecipe(node.grammar, node.syntax).build()
+        except GrammarError as error:
+            raise error.placed(node.place) from None
         return machine.to_dfa() if isinstance(machine, RSM) and machine.is_regular else Embedded(machine, node.place)
 
     def _layout(self, schemas: Iterable[Schema]) -> TextOptions:
@@ -135,18 +139,27 @@ class TagRecipe:
         )
 
 
+class _HasDecimals(Exception):
+    """Numbers that are written digit by digit."""
+
+
 def _as_json(tag: Any) -> str:
     """A tag as JSON text: types for pydantic that stand for schemas become schemas."""
+    from fsmc.compiler.schema.recipe import exact_json
     from fsmc.compiler.schema.source import schema_of
 
     def default(value: Any) -> Any:
         if isinstance(value, type):
             return schema_of(value)
+        if isinstance(value, Decimal):
+            raise _HasDecimals
         raise TypeError(f"a {type(value).__name__} is not JSON")
 
     try:
         return json.dumps(tag, default=default, ensure_ascii=False)
     except RecursionError as error:
         raise nested_too_deeply() from error
+    except _HasDecimals:
+        return exact_json(tag)
     except (TypeError, ValueError) as error:
         raise ConstraintError(f"cannot be written as JSON: {error}", "structural_tag") from error

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from fsmc.compiler.errors import ConstraintError
+from fsmc.compiler.errors import ConstraintError, type_of
 
 Reasoning = Literal["none", "written", "opened", "optional"]
 Format = dict[str, Any]
@@ -81,7 +81,7 @@ def tool_call_tag(
 def read_tools(tools: Any) -> list[Tool]:
     """The name and the arguments' schema of each tool; ConstraintError with the place."""
     if not isinstance(tools, (list, tuple)):
-        raise ConstraintError(f"must be a list, not a {type(tools).__name__}", "tools")
+        raise ConstraintError(f"must be a list, not {type_of(tools)}", "tools")
     found: dict[str, Any] = {}
     for i, tool in enumerate(tools):
         tool = tool.model_dump() if hasattr(tool, "model_dump") else tool
@@ -95,7 +95,7 @@ def read_tools(tools: Any) -> list[Tool]:
             raise ConstraintError(f"{name!r} is listed twice", f"{place}.name")
         schema = function.get("parameters")
         if schema is not None and not isinstance(schema, (dict, bool)):
-            raise ConstraintError(f"must be a JSON Schema, not a {type(schema).__name__}", f"{place}.parameters")
+            raise ConstraintError(f"must be a JSON Schema, not {type_of(schema)}", f"{place}.parameters")
         found[name] = {"type": "object"} if schema is None or function.get("strict") is False else schema
     return list(found.items())
 
@@ -116,7 +116,7 @@ def read_choice(choice: Any, tools: list[Tool]) -> tuple[str, list[Tool]]:
         allowed = choice["allowed_tools"]
         listed = allowed.get("tools", [])
         if not isinstance(listed, (list, tuple)):
-            raise ConstraintError(f"must be a list, not a {type(listed).__name__}", "tool_choice.allowed_tools.tools")
+            raise ConstraintError(f"must be a list, not {type_of(listed)}", "tool_choice.allowed_tools.tools")
         names = [_named(entry, tools, f"tool_choice.allowed_tools.tools[{i}]") for i, entry in enumerate(listed)]
         if allowed.get("mode") not in ("auto", "required"):
             raise ConstraintError("must be 'auto' or 'required'", "tool_choice.allowed_tools.mode")

@@ -34,20 +34,30 @@ function open(node) {
 // ── the walk ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 function update() {
-  const bytes = encoder.encode($("text").value), path = machine.walk(bytes);
+  const bytes = encoder.encode($("text").value), path = machine.walk(bytes, walk);
   const here = path[path.length - 1], read = path.length - 1;
   walk = { bytes, path, here, read, forced: machine.forced(here) };
   graph.followTo(path);
   const keys = shown => [...shown].map(([instance, states]) => instance + ":" + [...states].join()).join("|");
-  const key = [...graph.followed].join() + "|" + keys(graph.more) + (large ? keys(graph.trail) : "");
+  const key = [...graph.around.slice(0, 1).map(part => part.path), ...graph.followed].join() + "|" + keys(graph.more) + (large ? keys(graph.trail) : "");
   if (key !== drawnFor) { const first = drawnFor === ""; drawnFor = key; redraw(first); }
   mark();
+  around();
   facts();
   if (tokens) { cut(); clearTimeout(maskTimer); maskTimer = setTimeout(fillMask, 40); }
 }
 
 function mark() {
   drawing.mark(walk.path.slice(-40).map(at => graph.find(at)), graph.find(walk.here));
+}
+
+// The parts that the drawn one is in, by name.
+function around() {
+  const label = c => machine.components[c].label, parts = graph.root.isWhole ? graph.around : [];
+  const names = parts.map(part => label(part.call.component)).slice(1).reverse();
+  const shown = names.length > 6 ? [...names.slice(0, 2), `… ${names.length - 4} more …`, ...names.slice(-2)] : names;
+  $("around").hidden = !parts.length;
+  $("around").textContent = parts.length ? `drawn is the inside of: ${[label(machine.component[0]), ...shown].join(" › ")} › ${label(parts[0].call.component)}` : "";
 }
 
 function facts() {
@@ -216,7 +226,7 @@ function parts() {
     const button = document.createElement("button");
     button.type = "button";
     button.textContent = `${component.label} · ${countStates(component.states)}`;
-    button.addEventListener("click", () => { graph.root = { component: c, entries: component.entries }; redraw(true); mark(); });
+    button.addEventListener("click", () => { graph.drawPart(c); redraw(true); mark(); around(); });
     $("parts").append(button);
   });
 }
@@ -275,7 +285,7 @@ $("closer").addEventListener("click", () => drawing.zoom(1 / 1.3));
 $("farther").addEventListener("click", () => drawing.zoom(1.3));
 $("fit").addEventListener("click", () => drawing.fit(true));
 $("from-start").addEventListener("click", () => {
-  graph.root = { component: machine.component[0], entries: [0] };
+  graph.restart();
   graph.opened.clear(); graph.more.clear();
   drawnFor = "";
   update();

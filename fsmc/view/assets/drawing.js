@@ -22,12 +22,38 @@ function onCircle(center, towards) {
   return { x: center.x + (RADIUS * dx) / length, y: center.y + (RADIUS * dy) / length };
 }
 
+const labelLength = edge => (edge.label ? short(edge.label) + (edge.text ? " " : "") : "").length + short(edge.text).length;
+
+// A curve through all points that turns back nowhere between them: cubic pieces with the slopes of Fritsch and Carlson, level at one point.
+// The axis is that in which the drawing grows, across the other.
+function through(points, level, axis, across) {
+  const slope = points.slice(1).map((point, i) => (point[across] - points[i][across]) / (point[axis] - points[i][axis]));
+  const grows = points.slice(1).map((point, i) => Math.sign(point[axis] - points[i][axis]));
+  const slopes = points.map((_, i) => {
+    const before = slope[i - 1], after = slope[i];
+    if (i === 0 || i === points.length - 1) return null;
+    return points[i] === level || grows[i - 1] !== grows[i] || !(before * after > 0) ? 0 : (2 * before * after) / (before + after);
+  });
+  const end = (own, next) => (next === null ? own : (3 * own - next) / 2);
+  slopes[0] = end(slope[0], slopes[1]);
+  slopes[points.length - 1] = end(slope[slope.length - 1], slopes[points.length - 2]);
+  let d = `M${points[0].x} ${points[0].y}`;
+  for (let i = 0; i + 1 < points.length; i++) {
+    const [from, to] = [points[i], points[i + 1]], third = (to[axis] - from[axis]) / 3;
+    if (Math.abs(third) < 1) { d += ` L${to.x} ${to.y}`; continue; }
+    const controls = [[from, third, slopes[i]], [to, -third, slopes[i + 1]]].map(([point, step, s]) => ({ [axis]: point[axis] + step, [across]: point[across] + step * s }));
+    d += ` C${controls[0].x} ${controls[0].y} ${controls[1].x} ${controls[1].y} ${to.x} ${to.y}`;
+  }
+  return d;
+}
+
 class Drawing {
   constructor(canvas, onOpen) {
     this.canvas = canvas;
     this.onOpen = onOpen;
     this.view = { x: 0, y: 0, width: 100, height: 100 };
     this.elements = new Map();
+    this.layouts = new Map(); // form → layout
     this.isScaled = false; // by hand
     canvas.addEventListener("wheel", event => {
       event.preventDefault();
@@ -40,25 +66,10 @@ class Drawing {
 
   draw(graph) {
     const wide = this.canvas.clientWidth > 620;
-    const layout = new dagre.graphlib.Graph({ compound: true, multigraph: true });
-    layout.setGraph({ rankdir: wide ? "LR" : "TB", nodesep: 22, ranksep: 34, edgesep: 12, marginx: 24, marginy: 24 });
-    layout.setDefaultEdgeLabel(() => ({}));
-    const loops = new Set(graph.edges.filter(edge => edge.from === edge.to).map(edge => edge.from));
-    for (const node of graph.nodes.values()) {
-      const label = node.kind === "box" ? node.label : "";
-      const size = node.kind === "state" ? 2 * RADIUS : node.kind === "exit" ? 12 : 0;
-      layout.setNode(node.id, node.open ? {} : { width: size || Math.min(label.length, MAX_LABEL) * CHARACTER + 40, height: (size || 40) + (loops.has(node.id) ? 64 : 0) });
-    }
-    for (const node of graph.nodes.values()) if (node.parent) layout.setParent(node.id, node.parent);
-    graph.edges.forEach((edge, i) => {
-      edge.name = "e" + i;
-      if (edge.from === edge.to) return; // dagre has no place for loops that could be read: they sit on top
-      const label = short(edge.label) + short(edge.text);
-      layout.setEdge(edge.from, edge.to, { width: label ? label.length * CHARACTER + 14 : 0, height: label ? 20 : 0, labelpos: "c" }, edge.name);
-    });
-    dagre.layout(layout);
+    const { places, ways, size } = this.layout(graph, wide);
     this.canvas.replaceChildren(this.markers());
     this.elements.clear();
+    this.labels = new Map(); // edge → its text
     const layers = ["boxes", "lines", "nodes", "labels"].map(name => this.canvas.appendChild(svg("g", { class: name })));
     this.between = new Map(); // from → to → edges
     for (const edge of graph.edges) {
@@ -66,21 +77,53 @@ class Drawing {
       const found = this.between.get(edge.from);
       found.set(edge.to, [...(found.get(edge.to) || []), edge]);
     }
-    const depth = id => { let n = 0; for (let p = layout.parent(id); p; p = layout.parent(p)) n++; return n; };
+    const depth = id => { let n = 0; for (let p = graph.nodes.get(id).parent; p; p = graph.nodes.get(p).parent) n++; return n; };
     const nodes = [...graph.nodes.values()].sort((a, b) => depth(a.id) - depth(b.id));
-    for (const node of nodes) this.node(node, layout.node(node.id), layers[node.open ? 0 : 2], layers[3]);
-    for (const edge of graph.edges) {
-      const [from, to] = [layout.node(edge.from), layout.node(edge.to)];
-      if (edge.from === edge.to) this.loop(edge, from, layers[1], layers[3]);
-      else {
-        const at = layout.edge(edge.from, edge.to, edge.name), kinds = [graph.nodes.get(edge.from).kind, graph.nodes.get(edge.to).kind];
-        if (kinds[0] === "state") at.points[0] = onCircle(from, at.points[1]);
-        if (kinds[1] === "state") at.points[at.points.length - 1] = onCircle(to, at.points[at.points.length - 2]);
-        this.edge(edge, at, layers[1], layers[3]);
-      }
-    }
-    this.size = { width: layout.graph().width, height: layout.graph().height };
+    for (const node of nodes) this.node(node, places.get(node.id), layers[node.open ? 0 : 2]);
+    graph.edges.forEach((edge, i) => {
+      const [from, to] = [places.get(edge.from), places.get(edge.to)];
+      if (edge.from === edge.to) { this.loop(edge, from, wide, layers[1], layers[3]); return; }
+      const points = [...ways[i].points], last = points.length - 1;
+      if (graph.nodes.get(edge.from).kind === "state") points[0] = onCircle(from, points[1]);
+      if (graph.nodes.get(edge.to).kind === "state") points[last] = onCircle(to, points[last - 1]);
+      this.edge(edge, { x: ways[i].x, y: ways[i].y, points }, wide, layers[1], layers[3]);
+    });
+    this.size = size;
     this.wide = wide;
+  }
+
+  // Where all is: {places: id → {x, y, width, height}, ways: of each edge {x, y, points}, size}. What has the same form is laid out once:
+  // a part that calls itself looks the same at any depth.
+  layout(graph, wide) {
+    const nodes = [...graph.nodes.values()], number = new Map(nodes.map((node, i) => [node.id, i]));
+    const loops = new Map(graph.edges.filter(edge => edge.from === edge.to).map(edge => [edge.from, labelLength(edge) * CHARACTER]));
+    const sizes = nodes.map(node => {
+      const size = node.kind === "state" ? 2 * RADIUS : node.kind === "exit" ? 12 : 0;
+      const width = size || Math.min(node.label.length, MAX_LABEL) * CHARACTER + 40, height = size || 40, loop = loops.get(node.id);
+      if (node.open) return {};
+      return loop === undefined ? { width, height } : wide ? { width, height: height + 64 } : { width: width + 2 * (loop + 28), height };
+    });
+    const parents = nodes.map(node => (node.parent ? number.get(node.parent) : -1));
+    const links = graph.edges.map(edge => [number.get(edge.from), number.get(edge.to), labelLength(edge)]);
+    const form = JSON.stringify([wide, parents, sizes.map(size => [size.width, size.height]), links]);
+    if (!this.layouts.has(form)) {
+      if (this.layouts.size > 100) this.layouts.clear();
+      const layout = new dagre.graphlib.Graph({ compound: true, multigraph: true });
+      layout.setGraph({ rankdir: wide ? "LR" : "TB", nodesep: 22, ranksep: 40, edgesep: 12, marginx: 24, marginy: 24 });
+      sizes.forEach((size, i) => layout.setNode(String(i), size));
+      parents.forEach((parent, i) => { if (parent >= 0) layout.setParent(String(i), String(parent)); });
+      links.forEach(([from, to, length], i) => { // dagre has no place for loops that could be read: they sit on top
+        if (from !== to) layout.setEdge(String(from), String(to), { width: length ? length * CHARACTER + 14 : 0, height: length ? 26 : 0, labelpos: "c" }, "e" + i);
+      });
+      dagre.layout(layout);
+      this.layouts.set(form, {
+        places: nodes.map((_, i) => layout.node(String(i))),
+        ways: links.map(([from, to], i) => (from === to ? null : layout.edge(String(from), String(to), "e" + i))),
+        size: { width: layout.graph().width, height: layout.graph().height },
+      });
+    }
+    const { places, ways, size } = this.layouts.get(form);
+    return { places: new Map(nodes.map((node, i) => [node.id, places[i]])), ways, size };
   }
 
   markers() {
@@ -93,11 +136,11 @@ class Drawing {
     return defs;
   }
 
-  node(node, at, layer, labels) {
+  node(node, at, layer) {
     if (node.kind === "state") {
       const many = node.hidden > 0 || node.unexplored;
-      const says = `state ${node.number}` + (node.start ? ", the start" : "") + (node.final ? ", the text may end here" : "")
-        + (node.unexplored ? ", not explored" : node.hidden ? `, ${node.hidden} more ways on: open` : "");
+      const says = `state ${node.number}` + (node.unexplored ? ", not explored" : node.hidden ? `, +${node.hidden} more ways on: open` : "") // as it is seen: 7 +2
+        + (node.start ? ", the start" : "") + (node.final ? ", the text may end here" : "");
       const g = svg("g", { class: "state" + (node.start ? " start" : "") + (node.final ? " final" : "") + (node.unexplored ? " unexplored" : ""),
         transform: `translate(${at.x} ${at.y})`, "aria-label": says, role: node.hidden ? "button" : "img" });
       if (node.hidden) this.clickable(g, node);
@@ -113,52 +156,51 @@ class Drawing {
       layer.append(g);
       this.elements.set(node.id, g);
     } else {
-      const says = `${node.label}, ${countStates(node.states)}, ${node.open ? "close" : "open"}`;
+      const shown = node.open ? short(node.label, (at.width - 36) / CHARACTER) : short(node.label), count = countStates(node.states);
+      const says = `${shown}, ${count}, ${node.open ? "close" : "open"}` + (shown === node.label ? "" : `: ${node.label}`); // it begins with what is seen
       const g = svg("g", { class: "box" + (node.open ? " open" : ""), role: "button", "aria-expanded": node.open, "aria-label": says });
       this.clickable(g, node);
       const x = at.x - at.width / 2, y = at.y - at.height / 2;
       g.append(svg("title", {}, says), svg("rect", { x, y, width: at.width, height: at.height, rx: 9 }));
-      if (node.open) g.append(svg("text", { x: x + 10, y: y + 13, class: "name left" }, "▾ " + short(node.label, (at.width - 36) / CHARACTER)));
+      if (node.open) g.append(svg("text", { x: x + 10, y: y + 13, class: "name left" }, "▾ " + shown));
       else {
-        g.append(svg("text", { x: at.x, y: at.y - 6, class: "name" }, "▸ " + short(node.label) + " ")); // else a reader runs it into the count
-        g.append(svg("text", { x: at.x, y: at.y + 10, class: "count" }, countStates(node.states)));
+        g.append(svg("text", { x: at.x, y: at.y - 6, class: "name" }, "▸ " + shown + " ")); // else a reader runs it into the count
+        g.append(svg("text", { x: at.x, y: at.y + 10, class: "count" }, count));
       }
       layer.append(g);
       this.elements.set(node.id, g);
     }
   }
 
-  edge(edge, at, layer, labels) {
-    const points = at.points;
-    let d = `M${points[0].x} ${points[0].y}`;
-    for (let i = 1; i < points.length - 1; i++) {
-      const next = i === points.length - 2 ? points[i + 1] : { x: (points[i].x + points[i + 1].x) / 2, y: (points[i].y + points[i + 1].y) / 2 };
-      d += ` Q${points[i].x} ${points[i].y} ${next.x} ${next.y}`;
-    }
-    if (points.length === 2) d += ` L${points[1].x} ${points[1].y}`;
+  // The curve passes the place that the layout keeps free for the label: there it is level and the label on top of it, in a tall drawing
+  // upright and the label across it.
+  edge(edge, { x, y, points }, wide, layer, labels) {
+    const level = labelLength(edge) ? points.slice(1, -1).find(point => Math.hypot(point.x - x, point.y - y) < 1) : null;
+    const d = through(points, level, ...(wide ? ["x", "y"] : ["y", "x"]));
     const line = svg("path", { d, class: "line" + (edge.thick ? " thick" : "") + (edge.dotted ? " dotted" : ""), "marker-end": "url(#arrow)" });
     layer.append(line);
     this.elements.set(edge, line);
-    const straight = points.every(point => Math.abs(point.y - points[0].y) < 5); // there the label sits on the line, else in it
-    this.label(edge, at.x, at.y - (straight || edge.thick ? 11 : 0), labels);
+    this.label(edge, x, wide ? y - 10 : y, labels);
   }
 
-  loop(edge, at, layer, labels) {
-    const y = at.y - RADIUS + 1;
-    const d = `M${at.x - 7} ${y + 2} C${at.x - 26} ${y - 30} ${at.x + 26} ${y - 30} ${at.x + 7} ${y + 2}`;
+  // On top of its state, or beside it where the other edges come from above.
+  loop(edge, { x, y }, wide, layer, labels) {
+    const top = y - RADIUS + 1, side = x + RADIUS - 1;
+    const d = wide ? `M${x - 7} ${top + 2} C${x - 26} ${top - 30} ${x + 26} ${top - 30} ${x + 7} ${top + 2}` : `M${side - 2} ${y - 7} C${side + 30} ${y - 26} ${side + 30} ${y + 26} ${side - 2} ${y + 7}`;
     const line = svg("path", { d, class: "line", "marker-end": "url(#arrow)" });
     layer.append(line);
     this.elements.set(edge, line);
-    this.label(edge, at.x, y - 31, labels);
+    this.label(edge, wide ? x : side + 27 + (labelLength(edge) * CHARACTER) / 2, wide ? top - 31 : y, labels);
   }
 
   label(edge, x, y, labels) {
     if (!edge.label && !edge.text) return;
-    const text = svg("text", { x, y, class: "label" });
+    const text = svg("text", { x, y, class: "label" }), width = labelLength(edge) * CHARACTER;
     text.append(svg("title", {}, edge.label && edge.text ? `${edge.label}, then forced: ${edge.text}` : edge.label + edge.text));
     if (edge.label) text.append(svg("tspan", {}, short(edge.label) + (edge.text ? " " : "")));
     if (edge.text) text.append(svg("tspan", { class: edge.thick ? "forced" : "" }, short(edge.text)));
-    labels.append(text);
+    labels.append(svg("rect", { x: x - width / 2, y: y - 7, width, height: 14, class: "behind" }), text);
+    this.labels.set(edge, text);
   }
 
   // The edges that were taken from one node to the next, where the drawing has only one way: by an edge, or out of an open part.

@@ -3,6 +3,7 @@
 
 const ALL_AT_ONCE = 70; // states of a component that is drawn whole
 const STEP = 14; // states that come with one click, and of which a large component shows the nearest at first
+const MAX_OPEN = 3; // boxes in each other that the walk opens: of a deeper one the parts around are named, not drawn
 
 class Graph {
   constructor(machine) {
@@ -16,7 +17,23 @@ class Graph {
     this.followed = new Set(); // boxes that the walk is in
     this.more = new Map(); // instance → states to show although they are far from the start
     this.trail = new Map(); // the same, of the last steps of the walk
-    this.root = { component: machine.component[0], entries: [0] };
+    this.paths = new Map(); // instance, calling state, call → the instance inside
+    this.around = []; // what the walk is in and what is not drawn, the innermost first: the drawing is of the inside of that one
+    this.restart();
+  }
+
+  // Draw the whole; or one part by itself.
+  restart() { this.root = { component: this.machine.component[0], entries: [0], isWhole: true }; }
+  drawPart(component) {
+    const { entries } = this.machine.components[component];
+    this.root = { component, entries, isWhole: entries[0] === 0 };
+  }
+
+  // The instance that a call leads into, as a short name: those of deep ones would be as long as they are deep.
+  inner(path, from, call) {
+    const key = path + "/" + from + ">" + call;
+    if (!this.paths.has(key)) this.paths.set(key, "#" + this.paths.size);
+    return this.paths.get(key);
   }
 
   // What leads on from a state: {kind, to, label, …}. Calls of one component that return to the same places are one box.
@@ -175,8 +192,10 @@ class Graph {
   build() {
     const nodes = new Map(), edges = [];
     this.place = new Map(); // instance/state → node or edge that stands for it
-    const returns = this.root.entries[0] === 0 ? null : new Map(); // a part drawn by itself shows where it ends
-    this.instance("", this.root.entries, this.root.component, null, returns, nodes, edges);
+    const inside = this.root.isWhole && this.around[0];
+    if (inside) this.instance(inside.path, inside.call.entries.map(e => e.to), inside.call.component, null, new Map(), nodes, edges);
+    else this.instance("", this.root.entries, this.root.component, null, this.root.isWhole ? null : new Map(), nodes, edges); // a part by itself shows where it ends
+    this.drawn = nodes;
     return { nodes, edges };
   }
 
@@ -219,11 +238,10 @@ class Graph {
   }
 
   box(path, state, arc, parent, nodes, edges, link, id, shown) {
-    const m = this.machine, box = path + "/" + state + ">" + arc.id, from = id(state);
+    const m = this.machine, box = this.inner(path, state, arc.id), from = id(state);
     const inside = m.components[arc.component];
     const open = this.isOpen(box);
     nodes.set(box, { id: box, kind: "box", parent, instance: path, label: inside.label, states: inside.states, open });
-    for (const entry of arc.entries) this.place.set("box" + path + "/" + state + "/" + entry.frame, box);
     if (!open) {
       edges.push({ from, to: box, label: arc.entries.map(e => e.label).join(" "), text: "", thick: arc.forced });
       for (const [, to, name] of arc.returns) link(box, to, { label: arc.returns.length > 1 ? name : "", text: "", dotted: true });
@@ -234,45 +252,45 @@ class Graph {
     for (const entry of arc.entries) edges.push({ from, to: box + "/" + entry.to, label: entry.label, text: "", thick: arc.forced });
   }
 
-  // The boxes that a configuration is inside of, the outermost first, and the instance of its state.
-  boxesOf(at) {
-    const frames = [];
-    for (let frame = at.stack; frame; frame = frame.up) frames.push(frame);
-    let path = "";
-    const boxes = [];
-    for (const frame of frames.reverse()) {
-      const call = this.arcs(frame.from).find(arc => arc.kind === CALL && arc.entries.some(e => e.frame === frame.frame));
-      if (!call) { boxes.push({ spelled: true, path, state: frame.from }); break; } // inside a call that is drawn as an edge
-      const parent = path;
-      path = path + "/" + frame.from + ">" + call.id;
-      boxes.push({ box: path, parent, from: frame.from });
+  // What the call with this frame is inside of and leads into: {path, call, up, depth}; spelled where the call is drawn as an edge.
+  // Kept with the frame, so that a step of the walk looks at one frame, however many are open.
+  inside(frame) {
+    const unknown = [];
+    while (frame && !frame.inside) { unknown.push(frame); frame = frame.up; }
+    let around = frame ? frame.inside : { path: "", call: null, up: null, depth: 0, spelled: null };
+    while (unknown.length) {
+      const { from, frame: number } = unknown[unknown.length - 1];
+      const call = around.spelled ? null : this.arcs(from).find(arc => arc.kind === CALL && arc.entries.some(e => e.frame === number));
+      around = call ? { path: this.inner(around.path, from, call.id), call, from, up: around, depth: around.depth + 1, spelled: null }
+        : around.spelled ? around : { ...around, spelled: { path: around.path, state: from } };
+      unknown.pop().inside = around;
     }
-    return { boxes, path };
+    return around;
   }
 
-  // Open what the walk is in, show its last states and what may follow.
+  // Open what the walk is in, the innermost boxes of it, show its last states and what may follow.
   followTo(path) {
     this.followed.clear();
     this.trail.clear();
+    this.around = [];
     path.slice(-10).forEach((at, i, last) => {
-      const { boxes, path: instance } = this.boxesOf(at), inEdge = boxes.length && boxes[boxes.length - 1].spelled;
-      const now = i === last.length - 1;
-      for (const { box, parent, from } of boxes) {
-        if (!box) continue;
-        if (now) this.followed.add(box);
-        this.show(parent, from, now ? STEP : 0, this.trail);
+      const now = i === last.length - 1, here = this.inside(at.stack);
+      let part = here;
+      for (let n = 0; part.call && n < MAX_OPEN; n++, part = part.up) {
+        if (now) this.followed.add(part.path);
+        this.show(part.up.path, part.from, now ? STEP : 0, this.trail);
       }
-      if (!inEdge && !this.isInside(at.state)) this.show(instance, at.state, now ? STEP : 0, this.trail);
+      if (now) for (; part.call; part = part.up) this.around.push(part);
+      if (!here.spelled && !this.isInside(at.state)) this.show(here.path, at.state, now ? STEP : 0, this.trail);
     });
   }
 
   // Where a configuration is drawn: {node} or {edge, part}; null if it is not shown.
   find(at) {
-    const { boxes, path } = this.boxesOf(at);
-    const last = boxes[boxes.length - 1];
-    if (last && last.spelled) return this.place.get(last.path + "/" + last.state) || null;
-    let visible = null;
-    for (const { box } of boxes) { visible = box; if (!this.isOpen(box)) return { node: box }; }
-    return this.place.get(path + "/" + at.state) || (visible ? { node: visible } : null);
+    let part = this.inside(at.stack);
+    const exact = this.place.get(part.spelled ? part.spelled.path + "/" + part.spelled.state : part.path + "/" + at.state);
+    if (exact) return exact;
+    for (; part.call; part = part.up) if (this.drawn.has(part.path)) return { node: part.path };
+    return null;
   }
 }

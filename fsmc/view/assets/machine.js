@@ -142,11 +142,14 @@ class Machine {
     return Uint8Array.from(bytes.slice(0, end));
   }
 
-  // All configurations along a text: path[i] is the one before byte i. Shorter than the text where a byte is not allowed.
-  walk(bytes) {
-    const path = [this.start];
-    for (const byte of bytes) {
-      const next = this.step(path[path.length - 1], byte);
+  // All configurations along a text: path[i] is the one before byte i. Shorter than the text where a byte is not allowed. known: another
+  // walk, of which what is the same is taken.
+  walk(bytes, known = { bytes: [], path: [this.start] }) {
+    let same = 0;
+    while (same < bytes.length && same + 1 < known.path.length && bytes[same] === known.bytes[same]) same++;
+    const path = known.path.slice(0, same + 1);
+    for (let i = same; i < bytes.length; i++) {
+      const next = this.step(path[i], bytes[i]);
       if (!next) break;
       path.push(next);
     }

@@ -102,18 +102,51 @@ class Merges {
     return pieces.flatMap(piece => this.piece(piece));
   }
 
+  // The ids are a linked list, the merges that are possible a heap, so that text without a break costs no more for each letter.
   piece(text) {
     if (this.whole && this.whole.has(text)) return [this.whole.get(text)];
     const ids = Array.from(this.encoder.encode(text), byte => this.single.get(byte));
-    for (;;) {
-      let best = null, where = -1;
-      for (let i = 0; i + 1 < ids.length; i++) {
-        const known = this.ranks.get(ids[i] * 2097152 + ids[i + 1]);
-        if (known && (!best || known[0] < best[0])) { best = known; where = i; }
-      }
-      if (!best) return ids;
-      ids.splice(where, 2, best[1]);
+    const next = Int32Array.from(ids, (_, i) => i + 1), before = Int32Array.from(ids, (_, i) => i - 1), heap = new Heap();
+    const offer = i => {
+      const known = i >= 0 && next[i] < ids.length && this.ranks.get(ids[i] * 2097152 + ids[next[i]]);
+      if (known) heap.push([known[0], i, ids[i], ids[next[i]], known[1]]);
+    };
+    for (let i = 0; i < ids.length; i++) offer(i);
+    while (heap.size) {
+      const [, i, left, right, merged] = heap.pop(), second = next[i];
+      if (ids[i] !== left || second >= ids.length || ids[second] !== right) continue; // one of the two is part of another by now
+      ids[i] = merged;
+      ids[second] = -1;
+      next[i] = next[second];
+      if (next[i] < ids.length) before[next[i]] = i;
+      offer(before[i]);
+      offer(i);
     }
+    return ids.filter(id => id !== -1);
+  }
+}
+
+// Of arrays that begin with a rank and a place: the least comes first.
+class Heap {
+  constructor() { this.items = []; }
+  get size() { return this.items.length; }
+  order(a, b) { return this.items[a][0] - this.items[b][0] || this.items[a][1] - this.items[b][1]; }
+  swap(a, b) { [this.items[a], this.items[b]] = [this.items[b], this.items[a]]; }
+
+  push(item) {
+    let i = this.items.push(item) - 1;
+    for (let up; i && this.order(i, (up = (i - 1) >> 1)) < 0; i = up) this.swap(i, up);
+  }
+
+  pop() {
+    const least = this.items[0], last = this.items.pop();
+    if (this.items.length) this.items[0] = last;
+    for (let i = 0, child; (child = 2 * i + 1) < this.items.length; i = child) {
+      if (child + 1 < this.items.length && this.order(child + 1, child) < 0) child++;
+      if (this.order(i, child) <= 0) break;
+      this.swap(i, child);
+    }
+    return least;
   }
 }
 
