@@ -176,14 +176,16 @@ class GrammarManager:
         seconds = self.timeout if timeout is None else timeout
         _check_number("timeout", seconds, -math.inf, is_whole=False)
         try:
-            key, function, label, nbytes = self._read(kind, source, options)
+            read = self._read(kind, source, options)
         except Exception as error:
             job = Job(None, str(kind), "", None)
             job.finish(InvalidGrammar(str(error) or type(error).__name__, "refused", error))
             return PendingGrammar(self, lambda: job, seconds)
-        return PendingGrammar(self, lambda: self._job_of(key, kind, label, function), seconds)
+        return PendingGrammar(self, lambda: self._job_of(kind, *read), seconds)
 
-    def _job_of(self, key: Hashable, kind: str, label: str, function: Callable[[], CompiledGrammar]) -> Job:
+    def _job_of(
+        self, kind: str, key: Hashable, function: Callable[[], CompiledGrammar], label: str, nbytes: int
+    ) -> Job:
         """The compilation of this constraint, which one more waits for from now on."""
         is_new = False
         with self._lock:
