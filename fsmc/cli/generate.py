@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -64,7 +65,8 @@ def generate_command(
     if requests is not None:
         if pattern is not None or prompt is not None or prompt_file is not None or language != Language():
             raise UsageError("with --requests each line has its own prompt and constraint: leave out the others")
-        lines = read_bytes(None, None if str(requests) == "-" else requests).decode("utf-8").split("\n")
+        data = read_bytes(None, None if str(requests) == "-" else requests)
+        lines = data.removeprefix(codecs.BOM_UTF8).split(b"\n")
         defaults = Defaults(chat, jump, max_tokens, temperature, top_p, seed)
         return _answer(lines, model, threads, defaults, batch_size)
     source = language.source(pattern, whitespace="json")
@@ -98,7 +100,7 @@ def generate_command(
         sys.stderr.write(figures(result))
 
 
-def _answer(lines: list[str], model: str, threads: int | None, defaults: Defaults, batch_size: int) -> None:
+def _answer(lines: list[bytes], model: str, threads: int | None, defaults: Defaults, batch_size: int) -> None:
     from fsmc.compiler.pipeline import GrammarCompiler
     from fsmc.runtime.manager import GrammarManager
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -49,7 +49,7 @@ class Defaults:
 
 
 def generate_many(
-    lines: Iterable[str], loaded: LoadedModel, manager: GrammarManager, defaults: Defaults, batch_size: int
+    lines: Iterable[bytes], loaded: LoadedModel, manager: GrammarManager, defaults: Defaults, batch_size: int
 ) -> None:
     """Answer every line with one line on standard output, as soon as it is done. Exits with 1 if some have an error."""
     from rich.console import Console
@@ -63,7 +63,7 @@ def generate_many(
     def write(record: dict[str, Any]) -> None:
         nonlocal n_errors
         n_errors += "error" in record
-        sys.stdout.write(json.dumps(record, ensure_ascii=False) + "\n")
+        sys.stdout.write(as_line(record, sys.stdout.encoding or "utf-8") + "\n")
         sys.stdout.flush()
 
     for number, line in enumerate(lines, start=1):
@@ -71,14 +71,14 @@ def generate_many(
             continue
         record: dict[str, Any] = {"line": number}
         try:
-            row = json.loads(line)
+            row = json.loads(line.decode("utf-8"))
             if not isinstance(row, dict):
                 raise ValueError(f"a line is a JSON object, not {type(row).__name__}")
             if "id" in row:
                 record["id"] = row["id"]
             asked.append((record, read_request(row, loaded, manager, defaults)))
-        except (ValueError, TypeError) as error:
-            write({**record, "error": str(error)})
+        except Exception as error:  # nothing that a line holds may keep the others from being answered
+            write({**record, "error": str(error) or type(error).__name__})
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
@@ -97,6 +97,7 @@ def generate_many(
 
 def read_request(row: dict[str, Any], loaded: LoadedModel, manager: GrammarManager, defaults: Defaults) -> Request:
     """The request that a line describes. Raises ValueError or TypeError that says what is wrong with it."""
+    from fsmc.runtime.arguments import described, integer
     from fsmc.runtime.request import Request
     from fsmc.runtime.sampling_params import SamplingParams
 
@@ -110,22 +111,26 @@ def read_request(row: dict[str, Any], loaded: LoadedModel, manager: GrammarManag
     if ("prompt" in row) == ("messages" in row):
         raise ValueError("a line needs a prompt (text) or messages (a chat), one of the two")
     prompt: Any = row.get("prompt")
+    if "prompt" in row and not isinstance(prompt, str):
+        raise TypeError(f"prompt must be text, not {described(prompt)}")
     if "messages" in row or defaults.chat:
-        messages = row.get("messages") or [{"role": "user", "content": prompt}]
+        messages = row.get("messages", [{"role": "user", "content": prompt}])
+        if not isinstance(messages, list) or not messages:
+            raise TypeError(f"messages must be a list of at least one message, not {described(messages)}")
         prompt = in_chat_form(loaded.tokenizer, messages)
-    elif not isinstance(prompt, str):
-        raise TypeError(f"prompt must be text, not {type(prompt).__name__}")
     options = {name: row[name] for name in SAMPLING & set(row)}
     sampling = {"temperature": defaults.temperature, "top_p": defaults.top_p, "seed": defaults.seed, **options}
-    return Request(
+    asked = Request(
         prompt,
-        manager.request(CONSTRAINTS[kinds[0]], row[kinds[0]]) if kinds else None,
+        None,
         SamplingParams(**sampling),
         row.get("jump", defaults.jump),
-        row.get("max_tokens", defaults.max_tokens),
-        stop=row.get("stop", ()),
-        never_cut_off=bool(row.get("never_cut_off", False)),
+        integer("max_tokens", row.get("max_tokens", defaults.max_tokens), 0),
+        stop=row.get("stop"),
+        never_cut_off=row.get("never_cut_off", False),
     )
+    # Last: nothing is compiled for a line that is refused.
+    return replace(asked, grammar=manager.request(CONSTRAINTS[kinds[0]], row[kinds[0]])) if kinds else asked
 
 
 def in_chat_form(tokenizer: Any, messages: list[dict[str, str]]) -> list[int]:
@@ -137,6 +142,22 @@ def in_chat_form(tokenizer: Any, messages: list[dict[str, str]]) -> list[int]:
     except Exception as error:  # templates are programs; what they raise is theirs to choose
         raise ValueError(f"the chat template does not take these messages: {error}") from error
     return list(tokenizer.encode(whole, add_special_tokens=False))
+
+
+def as_line(record: dict[str, Any], encoding: str) -> str:
+    """The record as one line that can be written in this encoding: what has no place in it (half of a surrogate pair) is escaped.
+
+    >>> as_line({"id": "\\ud800é"}, "utf-8"), as_line({"id": "é"}, "utf-8")
+    ('{"id": "\\\\ud800\\\\u00e9"}', '{"id": "é"}')
+    """
+    try:
+        line = json.dumps(record, ensure_ascii=False)
+        line.encode(encoding)
+    except UnicodeEncodeError:
+        return json.dumps(record)
+    except RecursionError:  # an id of a thousand brackets, which could just be read
+        return as_line({**record, "id": None}, encoding)
+    return line
 
 
 def as_record(response: Response) -> dict[str, Any]:

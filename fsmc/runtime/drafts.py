@@ -6,7 +6,6 @@ a verifier can neither accept such a token nor sample after it.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from fsmc.runtime.arguments import integer, integers
 from fsmc.runtime.mask_arrays import mask_rows
 
 if TYPE_CHECKING:
@@ -51,9 +51,10 @@ def fill_draft_bitmasks(
     >>> fill_draft_bitmasks(matcher, [0, 1, 1], mask, parents=[-1, 0, -1]).tolist(), [f"{word & 7:03b}" for word in mask[:, 0]]
     ([True, True, True], ['011', '010', '100', '100'])
     """
+    draft = integers("draft", draft)
     k = len(draft)
     before = _checked_parents(parents, k)
-    first_row = operator.index(first_row)
+    first_row = integer("first_row", first_row)
     rows = mask_rows(mask, -(-matcher.vocab_size // 32))
     if not (first_row >= 0 and first_row + k < len(rows)):
         raise IndexError(
@@ -89,7 +90,7 @@ def fill_draft_bitmasks(
 def _checked_parents(parents: Sequence[int] | None, k: int) -> npt.NDArray[np.int64]:
     if parents is None:
         return np.arange(-1, k - 1)
-    before = np.array([operator.index(parent) for parent in parents], np.int64)
+    before = np.array(integers("parents", parents), np.int64)
     if len(before) != k:
         raise ValueError(f"a draft of {k} tokens has as many parents, not {len(before)}")
     wrong = np.flatnonzero((before < -1) | (before >= np.arange(k)))
@@ -122,7 +123,7 @@ class RowLayout:
     @classmethod
     def of(cls, draft_lengths: Sequence[int], constrained: Sequence[bool] | None = None) -> RowLayout:
         """The layout of requests with drafts of these lengths. ValueError for a negative one, or as many flags as not."""
-        lengths = np.array([operator.index(length) for length in draft_lengths], np.int64)
+        lengths = np.array(integers("draft_lengths", draft_lengths), np.int64)
         if (lengths < 0).any():
             raise ValueError(f"a draft cannot have {lengths.min()} tokens")
         flags = np.ones(len(lengths), np.bool_) if constrained is None else np.array(constrained, np.bool_)

@@ -19,6 +19,7 @@ from fsmc.compiler.errors import FsmcError
 from fsmc.compiler.grammar import CompiledGrammar
 from fsmc.compiler.tokens.vocabulary import Vocabulary
 from fsmc.jumpforward.retokenize import Retokenizer
+from fsmc.runtime.arguments import described
 from fsmc.runtime.bitmask import allocate_token_bitmask, apply_token_bitmask_inplace
 from fsmc.runtime.engine_row import Row
 from fsmc.runtime.generation import encode_prompt, eos_of
@@ -29,7 +30,7 @@ from fsmc.runtime.packed_model import PackedModel, Part
 from fsmc.runtime.prefix_cache import PrefixCache, common_prefix_length
 from fsmc.runtime.reasoning import ReasoningGate
 from fsmc.runtime.request import PendingGrammar, Request, Response, Ticket
-from fsmc.runtime.sampling import SamplingBatch
+from fsmc.runtime.sampling import Sampled, SamplingBatch
 from fsmc.runtime.whole_index import with_index
 
 T = TypeVar("T")
@@ -38,6 +39,7 @@ WORTH_WAITING_FOR = 4
 """A request waits one pass for another that is just reading the same beginning, if that spares it so many tokens."""
 
 _IDLE_SECONDS = 0.01
+_NOT_FROM_A_STEP = "a function of a request, called by a step, may submit and abort; it can neither step nor run"
 
 
 class Step(NamedTuple):
@@ -59,7 +61,9 @@ class Engine:
     requests that run at the same time; max_tokens_per_pass: what they bring to one pass together, so that long prompts are
     read in pieces; prefix_cache_bytes: of keys and values that requests share. on_step: called with each `Step`.
 
-    `submit` and `Ticket.abort` may be called from any thread. One thread steps: `run` does, or the one that `start` makes.
+    `submit` and `Ticket.abort` may be called from any thread, also by a request's own functions. One thread steps at a time: whoever
+    calls `run`, or the one that `start` makes. Nothing that a request carries is another's affair: what is wrong with it, or
+    goes wrong with it, ends that request, with an error of its own.
 
     >>> import fsmc
     >>> from fsmc.runtime.toy_model import toy_model
@@ -90,7 +94,7 @@ class Engine:
         self.model, self.tokenizer = PackedModel(model), tokenizer
         self.prefixes = PrefixCache(prefix_cache_bytes)
         self.max_batch_size, self.max_tokens_per_pass, self.on_step = max_batch_size, max_tokens_per_pass, on_step
-        self._eos = frozenset(self.vocab.eos_token_ids) | eos_of(model)
+        self._eos = frozenset(self.vocab.eos_token_ids) | frozenset(t for t in eos_of(model) if t < self.vocab.size)
         self._retokenizers: WeakKeyDictionary[CompiledGrammar, Retokenizer] = WeakKeyDictionary()
         self._mask_thread = MaskThread()
         self._mask = allocate_token_bitmask(max_batch_size, self.vocab.size)
@@ -100,36 +104,57 @@ class Engine:
         self._news = threading.Condition()
         self._thread: threading.Thread | None = None
         self._closing = False
+        self._step_lock = threading.Lock()
+        self._stepper: int | None = None  # the thread that steps
 
     # --------------------------------------------------------------------------------------------------- for callers
 
     def submit(self, request: Request) -> Ticket:
-        """Put a request in the queue. Whatever may be wrong with it is told by its response."""
+        """Put a request in the queue. Whatever may be wrong with it is told by its response, which is there at once for ids that
+        the model or the vocabulary do not have. Raises TypeError for what is no `Request`, RuntimeError after `close`."""
+        if not isinstance(request, Request):
+            raise TypeError(f"the engine answers a Request, not {described(request)}")
         row = Row(Ticket(request), self.vocab)
+        self._guarded(row, request.check_ids, self.model.n_ids, self.vocab.size)
         with self._news:
             if self._closing:
                 raise RuntimeError("the engine is closed")
-            self._waiting.append(row)
-            self._news.notify()
+            if row.finish_reason is None:
+                self._waiting.append(row)
+                self._news.notify()
+        if row.finish_reason is not None:
+            row.respond()
         return row.ticket
 
     def run(
         self, requests: Iterable[Request], on_done: Callable[[int, Response], None] | None = None
     ) -> list[Response]:
-        """Answer all these requests; the responses in their order. on_done: called with (place, response) as each ends."""
-        tickets = [self.submit(request) for request in requests]
-        open_tickets = dict(enumerate(tickets))
-        while open_tickets:
-            if self._thread is None:
-                if not self.step():
+        """Answer all these requests; the responses in their order. on_done: called with (place, response) as each ends.
+
+        Raises what `submit` does, and what ``on_done`` raises; the requests that are not done then are aborted.
+        """
+        if self._stepper == threading.get_ident():
+            raise RuntimeError(_NOT_FROM_A_STEP)
+        tickets: list[Ticket] = []
+        try:
+            tickets += map(self.submit, requests)
+            open_tickets = dict(enumerate(tickets))
+            while open_tickets:
+                for place, ticket in list(open_tickets.items()):
+                    if ticket.response is not None:
+                        del open_tickets[place]
+                        if on_done is not None:
+                            on_done(place, ticket.response)
+                if not open_tickets:
+                    break
+                if self._thread is not None:
+                    next(iter(open_tickets.values())).result()
+                elif not self.step():
                     time.sleep(_IDLE_SECONDS)
-            else:
-                next(iter(open_tickets.values())).result()
-            for place, ticket in list(open_tickets.items()):
-                if ticket.response is not None:
-                    del open_tickets[place]
-                    if on_done is not None:
-                        on_done(place, ticket.response)
+        except BaseException:
+            for ticket in tickets:
+                ticket.abort()
+            raise
         return [ticket.result() for ticket in tickets]
 
     def start(self) -> Engine:
@@ -140,14 +165,16 @@ class Engine:
         return self
 
     def close(self) -> None:
-        """Abort what there is, and end the threads."""
+        """Abort what there is, and end the threads. From a function of a request, which a step calls: after that step."""
         with self._news:
             self._closing = True
+            for row in [*self._running, *self._waiting]:
+                row.ticket.abort()
             self._news.notify()
-        if self._thread is not None and self._thread is not threading.current_thread():
+        if self._stepper == threading.get_ident():
+            return  # whoever steps answers what was aborted
+        if self._thread is not None:
             self._thread.join()
-        for row in [*self._running, *self._waiting]:
-            row.ticket.abort()
         self.step()  # which answers what was aborted, and computes nothing
         self._mask_thread.close()
 
@@ -161,6 +188,16 @@ class Engine:
 
     def step(self) -> bool:
         """One pass of the model for all that run; False if there was nothing to compute (grammars may be compiling)."""
+        if self._stepper == threading.get_ident():
+            raise RuntimeError(_NOT_FROM_A_STEP)
+        with self._step_lock:
+            self._stepper = threading.get_ident()
+            try:
+                return self._step()
+            finally:
+                self._stepper = None
+
+    def _step(self) -> bool:
         began = time.perf_counter()
         self._admit()
         for row in self._running:
@@ -192,8 +229,7 @@ class Engine:
         for row in waiting:
             if row.ticket.aborted:
                 row.finish_reason = "abort"
-                if isinstance(row.request.grammar, PendingGrammar):
-                    row.request.grammar.cancel()
+                self._guarded(row, self._give_up, row, waiting)
             elif len(self._running) == self.max_batch_size or not self._guarded(row, self._is_ready, row):
                 if row.finish_reason is None:
                     continue
@@ -207,6 +243,14 @@ class Engine:
         if gone:
             with self._news:
                 self._waiting = [row for row in self._waiting if row not in gone]
+
+    def _give_up(self, row: Row, waiting: Sequence[Row]) -> None:
+        """Its grammar need not be compiled any more, on its account."""
+        grammar = row.request.grammar
+        if not isinstance(grammar, PendingGrammar):
+            return
+        if not any(other.request.grammar is grammar for other in waiting if not other.ticket.aborted):
+            getattr(grammar, "release", grammar.cancel)()
 
     def _is_ready(self, row: Row) -> bool:
         """Whether its grammar is there, and nobody is just reading the same prompt, which it can then share."""
@@ -227,7 +271,7 @@ class Engine:
         )
 
     def _open(self, row: Row, grammar: CompiledGrammar | None) -> None:
-        stops = self._eos | frozenset(row.request.stop_token_ids)
+        stops = self._eos | frozenset(row.request.stop_token_ids or ())
         matcher: GrammarMatcher | ReasoningGate | None = None
         jumps = None
         if grammar is not None:
@@ -243,7 +287,8 @@ class Engine:
                 self._retokenizers[grammar] = retokenizer
             row.vocab = grammar.vocab  # which has the special tokens that the grammar names
             jumps = Jumps(matcher, grammar.vocab, retokenizer, stops)
-        row.open(encode_prompt(self.tokenizer, row.request.prompt), self.model.max_length, matcher, jumps, stops)
+        prompt = encode_prompt(self.tokenizer, row.request.prompt, self.model.n_ids)
+        row.open(prompt, self.model.max_length, matcher, jumps, stops)
 
     def _share_prefix(self, row: Row) -> None:
         """Copy what others have read of the same text: of the prompt at first, after a jump perhaps of more."""
@@ -275,19 +320,30 @@ class Engine:
                 self._guarded(row, row.fill_masks, self._mask, row.first_logit)
 
     def _forward(self, rows: Sequence[Row], parts: Sequence[Part]) -> torch.Tensor | None:
+        """The logits wanted. A pass that fails (out of memory, say) is tried again row by row, and who fails alone ends."""
         try:
             return self.model.forward(parts)
-        except Exception as error:  # out of memory, say: these requests end, the engine does not
-            for row in rows:
-                row.fail(error)
+        except Exception as error:
+            if len(rows) == 1:
+                rows[0].fail(error)
+                return None
+        alone = [self._guarded(row, self.model.forward, [part]) for row, part in zip(rows, parts, strict=True)]
+        like = next((logits for logits in alone if logits is not None), None)
+        if like is None:
             return None
+        return torch.cat(
+            [
+                logits if logits is not None else like.new_zeros(part.n_logits, like.shape[1])
+                for logits, part in zip(alone, parts, strict=True)
+            ]
+        )
 
     def _keep_prefixes(self, rows: Sequence[Row]) -> None:
         """What has just been read to the end of its prompt is there for others from now on."""
         for row in rows:
             if not row.is_prefilled and row.past.length >= row.n_prompt:
                 row.is_prefilled = True
-                self.prefixes.insert(row.sequence[: row.past.length], row.past)
+                self._guarded(row, self.prefixes.insert, row.sequence[: row.past.length], row.past)
 
     def _choose(self, rows: Sequence[Row], logits: torch.Tensor | None) -> float:
         """A token for every row; where it is the drafted one, the next as well, and so on. Seconds for applying masks."""
@@ -295,24 +351,34 @@ class Engine:
         place, seconds = 0, 0.0
         while going_on:
             assert logits is not None
-            at = [row.first_logit + place for row in going_on]
-            masked = [i for i, row in enumerate(going_on) if row.matcher is not None]
-            constrain = _Constrain(self._mask, at, masked)
-            batch = self._sampling
-            if going_on != self._running:
-                batch = batch.filter([self._running.index(row) for row in going_on])
-            histories = [row.history for row in going_on] if batch.needs_histories else None
-            chosen = batch.sample(logits[at], constrain, histories)
+            try:
+                chosen, apply_seconds = self._sample(going_on, logits, place)
+            except Exception:  # at one of them: who fails alone ends, the others get what they get in any batch
+                alone = [self._guarded(row, self._sample, [row], logits, place) for row in going_on]
+                chosen = [sampled for pair in alone for sampled in (pair[0] if pair else [None])]
+                apply_seconds = sum(pair[1] for pair in alone if pair)
             going_on = [
                 row
                 for row, sampled in zip(going_on, chosen, strict=True)
-                if self._guarded(row, row.take, sampled, place)
+                if sampled is not None and self._guarded(row, row.take, sampled, place)
             ]
             place += 1
-            seconds += constrain.seconds
+            seconds += apply_seconds
         for row in rows:
             row.settle()
         return seconds
+
+    def _sample(
+        self, rows: Sequence[Row], logits: torch.Tensor, place: int
+    ) -> tuple[Sequence[Sampled | FsmcError | None], float]:
+        """What is chosen for each row from its logits at ``place``, and the seconds for applying masks."""
+        at = [row.first_logit + place for row in rows]
+        constrain = _Constrain(self._mask, at, [i for i, row in enumerate(rows) if row.matcher is not None])
+        batch = self._sampling
+        if rows != self._running:
+            batch = batch.filter([self._running.index(row) for row in rows])
+        histories = [row.history for row in rows] if batch.needs_histories else None
+        return batch.sample(logits[at], constrain, histories), constrain.seconds
 
     def _retire(self) -> None:
         """Answer what has ended; the others move up."""
@@ -321,7 +387,7 @@ class Engine:
         for row in self._running:
             if row.finish_reason is not None:
                 if row.error is None and row.past.length:
-                    self.prefixes.insert(row.sequence[: row.past.length], row.past)
+                    self._guarded(row, self.prefixes.insert, row.sequence[: row.past.length], row.past)
                 row.respond()
         staying = [i for i, row in enumerate(self._running) if row.finish_reason is None]
         self._sampling = self._sampling.filter(staying)
@@ -331,27 +397,36 @@ class Engine:
         """Call something for one row; what it raises ends that row, and nothing else."""
         try:
             return function(*arguments)
-        except Exception as error:
+        except (KeyboardInterrupt, SystemExit):  # which mean this thread
+            raise
+        except BaseException as error:  # CancelledError, say, out of a function of the request
             row.fail(error)
             return None
 
     def _serve(self) -> None:
         """The thread's life: step, or wait for something to do."""
+        closed = False
         try:
             while not self._closing:
                 if not self.step():
                     with self._news:
                         if not self._closing:
                             self._news.wait(_IDLE_SECONDS if self._waiting else None)
+            closed = True
         finally:  # also if it dies: nobody must wait for ever
             with self._news:
                 self._closing = True
                 rows = [*self._running, *self._waiting]
-                self._running, self._waiting = [], []
+                self._running, self._waiting, self._sampling = [], [], SamplingBatch.of([])
             for row in rows:
                 if row.finish_reason is None:
-                    row.fail(RuntimeError("the engine ended before this request"))
+                    if closed:
+                        row.finish_reason = "abort"
+                        self._guarded(row, self._give_up, row, [])
+                    else:
+                        row.fail(RuntimeError("the engine ended before this request"))
                 row.respond()
+            self._mask_thread.close()
 
 
 class _Constrain:

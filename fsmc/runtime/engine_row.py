@@ -32,7 +32,7 @@ class Row:
         self.sequence: list[int] = []
         self.n_prompt = 0
         self.past = KeyValueRow()
-        self.stream = TextStream(self.request.on_text, self.request.stop)
+        self.stream = TextStream(self.request.on_text, self.request.stop or ())
         self.matcher: Any = None
         self.jumps: Jumps | None = None
         self.stop_token_ids: frozenset[int] = frozenset()
@@ -150,11 +150,11 @@ class Row:
         if isinstance(sampled, FsmcError):
             raise sampled
         token = sampled.token
+        if self.matcher is not None and not self.matcher.accept_token(token):
+            raise TokenRejected(f"token {token} was chosen, but the mask does not allow it")
         if token in self.stop_token_ids:
             self.finish_reason = "stop"
             return False
-        if self.matcher is not None and not self.matcher.accept_token(token):
-            raise TokenRejected(f"token {token} was chosen, but the mask does not allow it")
         if sampled.logprobs is not None:
             self.logprobs.append((self.n_output, sampled.logprobs))
         self.sequence.append(token)
@@ -178,16 +178,24 @@ class Row:
             self.draft_length = n_good if n_good < len(self.draft) else min(2 * self.draft_length, LONGEST_DRAFT)
         self.past.length = min(self.past.length, max(len(self.sequence) - 1, 0))
 
-    def fail(self, error: Exception) -> None:
+    def fail(self, error: BaseException) -> None:
+        if not isinstance(error, Exception):  # CancelledError, say: a response tells it, and must not be one
+            error = RuntimeError(f"{type(error).__name__}: {error}")
         self.finish_reason, self.error = "error", error
 
     def respond(self) -> None:
         """Give the ticket its response."""
         try:
             self.stream.close()
-        except Exception as error:  # of the request's own on_text
+        except BaseException as error:  # of the request's own on_text
             if self.error is None:
                 self.fail(error)
+            if isinstance(error, (KeyboardInterrupt, SystemExit)):
+                raise
+        finally:
+            self._answer()
+
+    def _answer(self) -> None:
         now = time.perf_counter()
         self.ticket.finish(
             Response(

@@ -25,10 +25,13 @@ from fsmc.compiler.errors import FsmcError, LimitExceeded, TokenRejected
 from fsmc.compiler.grammar import CompiledGrammar
 from fsmc.compiler.tokens.vocabulary import Vocabulary
 from fsmc.jumpforward.retokenize import Retokenizer
+from fsmc.runtime.arguments import token_ids, within
 from fsmc.runtime.bitmask import allocate_token_bitmask, apply_token_bitmask_inplace
 from fsmc.runtime.cached_model import CachedModel
 from fsmc.runtime.jumps import Jump, Jumps
 from fsmc.runtime.matcher import GrammarMatcher
+from fsmc.runtime.packed_model import n_ids_of
+from fsmc.runtime.request import Request
 from fsmc.runtime.sampling import Constrain, SamplingBatch
 from fsmc.runtime.sampling_params import SamplingParams
 from fsmc.runtime.text_stream import OnText, TextStream
@@ -93,15 +96,13 @@ def generate(
     >>> result.text[:19], result.finish_reason, result.forward_passes < len(result.token_ids)
     ('the character is a ', 'stop', True)
     """
-    if jump not in ("canonical", "exact", "off"):
-        raise ValueError(f"jump={jump!r} must be 'canonical', 'exact' or 'off'")
-    if max_new_tokens < 0:
-        raise ValueError(f"max_new_tokens={max_new_tokens} must not be negative")
+    params = SamplingParams(temperature=temperature, top_p=top_p, seed=seed)
+    asked = Request(prompt, grammar, params, jump, max_new_tokens, stop, on_text=on_text)  # which checks them
     vocab = grammar.vocab if grammar is not None else vocab or Vocabulary.from_huggingface(tokenizer)
     decoding: _Decoding
-    session = (CachedModel(model), encode_prompt(tokenizer, prompt), vocab, max_new_tokens)
-    params = SamplingParams(temperature=temperature, top_p=top_p, seed=seed)
-    sampler, stream = SamplingBatch.of([params]), TextStream(on_text, stop)
+    ids = encode_prompt(tokenizer, asked.prompt, n_ids_of(model))
+    session = (CachedModel(model), ids, vocab, asked.max_new_tokens)
+    sampler, stream = SamplingBatch.of([params]), TextStream(on_text, asked.stop or ())
     if grammar is None:
         decoding = _Decoding(*session, sampler, stream)
     else:
@@ -259,14 +260,17 @@ class _ConstrainedDecoding(_Decoding):
         self.jump_seconds += time.perf_counter() - began
 
 
-def encode_prompt(tokenizer: Any, prompt: str | Sequence[int]) -> list[int]:
+def encode_prompt(tokenizer: Any, prompt: str | Sequence[int], n_ids: int | None = None) -> list[int]:
+    """The ids of a prompt for a model that knows so many. TypeError or ValueError for what are none, and for no tokens at all."""
     if isinstance(prompt, str):
         encoded = tokenizer.encode(prompt)
         prompt = getattr(encoded, "ids", encoded)
-    ids = [int(token) for token in prompt]
+    ids = token_ids("prompt", prompt, "text or a list of token ids")
+    if n_ids is not None:
+        within("prompt", ids, n_ids, "the model")
     if not ids:
         raise ValueError("the prompt has no tokens: a model needs at least one to begin with (its BOS token, say)")
-    return ids
+    return list(ids)
 
 
 def eos_of(model: Any) -> frozenset[int]:

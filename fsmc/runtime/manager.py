@@ -34,10 +34,12 @@ _LABEL = 60
 class PendingGrammar:
     """A grammar that was asked for: `poll` costs nothing and never waits, `wait` does."""
 
-    __slots__ = ("_deadline", "_job", "_manager", "_outcome", "_timeout")
+    __slots__ = ("_ask", "_deadline", "_job", "_manager", "_outcome", "_released", "_timeout")
 
-    def __init__(self, manager: GrammarManager, job: Job, timeout: float) -> None:
-        self._manager, self._job, self._timeout = manager, job, timeout
+    def __init__(self, manager: GrammarManager, ask: Callable[[], Job], timeout: float) -> None:
+        self._manager, self._ask, self._timeout = manager, ask, timeout
+        self._job = job = ask()
+        self._released = False
         self._deadline = working_seconds() + timeout
         self._outcome: Outcome | None = job.outcome
 
@@ -48,6 +50,11 @@ class PendingGrammar:
         """The grammar, or the `InvalidGrammar` that says why there is none; None as long as it is not known."""
         outcome = self._outcome
         if outcome is None:
+            if self._released:
+                self._released, given_up = False, self._job
+                self._job = self._ask()
+                if self._job is not given_up:
+                    self._deadline = working_seconds() + self._timeout
             job = self._job
             outcome = job.outcome
             if outcome is None and job.thread is not None and not job.thread.is_alive():
@@ -77,6 +84,12 @@ class PendingGrammar:
         """Give it up: others that wait for the same are not affected, and a compilation that nobody waits for does not begin."""
         if self.poll() is None:
             self._outcome = self._end(InvalidGrammar("the request was cancelled", "cancelled"))
+
+    def release(self) -> None:
+        """The same as `cancel` as long as nobody polls: the next poll, of another who shares this object, asks for the grammar again."""
+        if not self._released and self.poll() is None:
+            self._released = True
+            self._manager.leave(self._job)
 
     def _end(self, outcome: InvalidGrammar) -> Outcome:
         self._manager.leave(self._job)
@@ -163,11 +176,17 @@ class GrammarManager:
         seconds = self.timeout if timeout is None else timeout
         _check_number("timeout", seconds, -math.inf, is_whole=False)
         try:
-            key, function, label, nbytes = self._read(kind, source, options)
+            read = self._read(kind, source, options)
         except Exception as error:
             job = Job(None, str(kind), "", None)
             job.finish(InvalidGrammar(str(error) or type(error).__name__, "refused", error))
-            return PendingGrammar(self, job, seconds)
+            return PendingGrammar(self, lambda: job, seconds)
+        return PendingGrammar(self, lambda: self._job_of(kind, *read), seconds)
+
+    def _job_of(
+        self, kind: str, key: Hashable, function: Callable[[], CompiledGrammar], label: str, nbytes: int
+    ) -> Job:
+        """The compilation of this constraint, which one more waits for from now on."""
         is_new = False
         with self._lock:
             self.n_requests += 1
@@ -191,7 +210,7 @@ class GrammarManager:
             self._threads.put(job)
         elif time.monotonic() - self._trimmed > _TRIM_SECONDS:
             self._trim()
-        return PendingGrammar(self, job, seconds)
+        return job
 
     def validate(self, kind: str, source: Any, **options: Any) -> InvalidGrammar | None:
         """What would be refused, found out in milliseconds and without a thread; None if nothing was found.

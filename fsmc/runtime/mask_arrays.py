@@ -8,10 +8,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fsmc.runtime.arguments import integer
+
 
 def mask_row(mask: Any, index: int, n_words: int) -> npt.NDArray[np.int32]:
     """Row ``index`` of a mask as a writable view of at least ``n_words`` words; IndexError if there is none, see `mask_rows`."""
     rows = mask_rows(mask, n_words)
+    index = integer("index", index)
     if not 0 <= index < rows.shape[0]:
         raise IndexError(f"row {index} does not exist; the mask has {rows.shape[0]} rows")
     row: npt.NDArray[np.int32] = rows[index]

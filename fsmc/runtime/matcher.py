@@ -19,6 +19,7 @@ from fsmc.compiler.tokens.lazy_masks import LazyMasks, copy_flipped
 from fsmc.compiler.tokens.stacks import EMPTY_STACK, ReturnStacks
 from fsmc.compiler.tokens.walk import NOTHING, Recording, advance
 from fsmc.jit import addresses_of
+from fsmc.runtime.arguments import byte_string, integer
 from fsmc.runtime.budget import TokenBudget, budget_of, keep_within
 from fsmc.runtime.byte_text import describe_bytes
 from fsmc.runtime.constraint import accepted_prefix
@@ -63,8 +64,8 @@ class GrammarMatcher:
         stop_token_ids: Iterable[int] | None = None,
         max_rollback_tokens: int | None = None,
     ) -> None:
-        if max_rollback_tokens is not None and max_rollback_tokens < 0:
-            raise ValueError(f"max_rollback_tokens={max_rollback_tokens} must not be negative")
+        if max_rollback_tokens is not None:
+            max_rollback_tokens = integer("max_rollback_tokens", max_rollback_tokens, 0, "None or at least 0")
         if not hasattr(grammar, "vocab"):
             raise TypeError(f"a matcher is of a compiled grammar, not of a {type(grammar).__name__}")
         vocab = grammar.vocab
@@ -146,11 +147,9 @@ class GrammarMatcher:
         It is one entry of the history, to be undone by ``rollback(1)``, whatever its length. After termination only
         b"" is accepted.
         """
-        if not isinstance(data, (bytes, bytearray, memoryview)):
-            raise TypeError(f"accept_bytes takes bytes, not {type(data).__name__}")
-        if self._terminated and data:
+        array = np.frombuffer(byte_string("accept_bytes", data), np.uint8)
+        if self._terminated and len(array):
             return False
-        array = np.frombuffer(bytes(data), np.uint8)
         return self._accept(array, 0, len(array))
 
     def _accept(self, data: npt.NDArray[np.uint8], begin: int, end: int) -> bool:
@@ -298,9 +297,9 @@ class GrammarMatcher:
 
     def longest_prefix(self, data: bytes) -> int:
         """How many bytes of ``data`` could be accepted from here: where `accept_bytes` fails."""
+        array = np.frombuffer(byte_string("longest_prefix", data), np.uint8)
         if self._terminated:
             return 0
-        array = np.frombuffer(bytes(data), np.uint8)
         return advance(self._machine, self._stacks, self._state, self._stack, array, recording=self._recording)[3]
 
     def expected(self) -> str:

@@ -110,6 +110,7 @@ class PackedModel:
         length = getattr(config, "max_position_embeddings", None)
         self.max_length = int(length) if length else None
         """The longest sequence that the model was made for, where its config says so."""
+        self.n_ids = n_ids_of(model)
         # A mask of four dimensions is passed on to the attention as it is: without it every pass would build one.
         self._no_mask = torch.zeros(1, 1, 1, 1, device=model.device)
 
@@ -149,6 +150,12 @@ class PackedModel:
         self.n_forward += 1
         self.n_tokens += len(ids)
         return logits[0]
+
+
+def n_ids_of(model: Any) -> int | None:
+    """How many token ids a model can read, the rows of its embedding; None where it does not say."""
+    embedding = model.get_input_embeddings() if hasattr(model, "get_input_embeddings") else None
+    return getattr(embedding, "num_embeddings", None)
 
 
 def _attend(

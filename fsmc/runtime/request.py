@@ -5,14 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+from types import NoneType
+from typing import Any, Literal, Protocol, runtime_checkable
 
+from fsmc.compiler.grammar import CompiledGrammar
+from fsmc.runtime.arguments import described, integer, items, shown, text, token_ids, within
 from fsmc.runtime.jumps import Jump
 from fsmc.runtime.sampling_params import SamplingParams
 from fsmc.runtime.text_stream import OnText
-
-if TYPE_CHECKING:
-    from fsmc.compiler.grammar import CompiledGrammar
 
 FinishReason = Literal["stop", "length", "abort", "error"]
 
@@ -24,7 +24,9 @@ class PendingGrammar(Protocol):
     def poll(self) -> Any:
         """None, as long as it is not known; a `CompiledGrammar`; or an object whose ``message`` says why there is none."""
 
-    def cancel(self) -> None: ...
+    def cancel(self) -> None:
+        """It is not wanted any more. Where the object also has a method ``release``, which others that share it survive (their
+        next poll asks for the grammar again), a request that is aborted calls that instead."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,7 +41,8 @@ class Request:
     the text or the token ids that end the model's thinking, where the constraint begins (see `ReasoningGate`). on_text: called with each new
     piece of text and whether it was forced, by the thread that runs the engine.
 
-    Raises TypeError or ValueError for what cannot be.
+    None for stop or stop_token_ids is none. Raises TypeError or ValueError, naming the field, for what cannot be; whether model and
+    vocabulary have the ids is looked at by `Engine.submit`.
     """
 
     prompt: str | Sequence[int]
@@ -47,21 +50,58 @@ class Request:
     sampling: SamplingParams = field(default_factory=SamplingParams)
     jump: Jump = "canonical"
     max_new_tokens: int = 256
-    stop: Sequence[str] = ()
-    stop_token_ids: Sequence[int] = ()
+    stop: Sequence[str] | None = ()
+    stop_token_ids: Sequence[int] | None = ()
     never_cut_off: bool = False
     thinking_end: str | Sequence[int] | None = None
     on_text: OnText | None = None
 
     def __post_init__(self) -> None:
-        if self.jump not in ("canonical", "exact", "off"):
-            raise ValueError(f"jump={self.jump!r} must be 'canonical', 'exact' or 'off'")
-        if not isinstance(self.max_new_tokens, int) or self.max_new_tokens < 0:
-            raise ValueError(f"max_new_tokens={self.max_new_tokens!r} must be an integer of at least 0")
+        if not isinstance(self.jump, str) or self.jump not in ("canonical", "exact", "off"):
+            raise ValueError(f"jump={shown(self.jump)} must be 'canonical', 'exact' or 'off'")
         if not isinstance(self.sampling, SamplingParams):
             raise TypeError(f"sampling must be SamplingParams, not {type(self.sampling).__name__}")
-        if isinstance(self.stop, str):
-            raise TypeError("stop must be a list of strings, not one string")
+        if not isinstance(self.grammar, (CompiledGrammar, PendingGrammar, NoneType)):
+            raise TypeError(
+                f"grammar must be a CompiledGrammar, what GrammarManager.request gives, or None, not {described(self.grammar)}"
+            )
+        if not isinstance(self.never_cut_off, bool):
+            raise TypeError(f"never_cut_off must be True or False, not {described(self.never_cut_off)}")
+        if self.on_text is not None and not callable(self.on_text):
+            raise TypeError(
+                f"on_text must be a function of (text, whether it was forced), not {described(self.on_text)}"
+            )
+        prompt, what = self.prompt, "text or a list of token ids"
+        if prompt is None:
+            raise TypeError(f"prompt must be {what}, not None")
+        prompt = text("prompt", prompt) if isinstance(prompt, str) else token_ids("prompt", prompt, what)
+        stop = items("stop", self.stop, "a list of strings")
+        for i, end_text in enumerate(stop):
+            if not isinstance(end_text, str):
+                raise TypeError(f"stop[{i}] must be a string, not {described(end_text)}")
+        end = self.thinking_end
+        if end is not None:
+            if not isinstance(end, bytes):
+                end = text("thinking_end", end) if isinstance(end, str) else token_ids("thinking_end", end, what)
+            if not len(end):
+                raise ValueError("thinking_end is empty: give the text or the token ids that end the thinking, or None")
+        for name, value in (
+            ("prompt", prompt),
+            ("max_new_tokens", integer("max_new_tokens", self.max_new_tokens, 0)),
+            ("stop", stop),
+            ("stop_token_ids", token_ids("stop_token_ids", self.stop_token_ids)),
+            ("thinking_end", end),
+        ):
+            object.__setattr__(self, name, value)
+
+    def check_ids(self, n_model_ids: int | None, vocab_size: int) -> None:
+        """ValueError for a token id that the model, or its vocabulary, does not have; naming where it stands."""
+        if n_model_ids is not None and not isinstance(self.prompt, str):
+            within("prompt", self.prompt, n_model_ids, "the model")
+        within("stop_token_ids", self.stop_token_ids or (), vocab_size)
+        if self.thinking_end is not None and not isinstance(self.thinking_end, (str, bytes)):
+            within("thinking_end", self.thinking_end, vocab_size)
+        self.sampling.check_ids(vocab_size)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ a batch that is greedy throughout is masked and takes one argmax.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -44,6 +45,35 @@ class History(NamedTuple):
     stop_token_ids: Sequence[int] = ()
 
 
+class Draws:
+    """The random numbers of one row, one for each of its tokens. A number stays the next one until a token was chosen by it,
+    so that choosing can be tried again.
+
+    >>> draws = Draws(seed=1)
+    >>> first = draws.next
+    >>> draws.next == first, draws.was_used(), draws.next == first
+    (True, None, False)
+    """
+
+    def __init__(self, seed: int | None) -> None:
+        self._generator = torch.Generator()
+        if seed is None:
+            self._generator.seed()
+        else:
+            self._generator.manual_seed(seed % 2**63)
+        self._next: float | None = None
+
+    @property
+    def next(self) -> float:
+        """Of [0, 1)."""
+        if self._next is None:
+            self._next = torch.rand(1, generator=self._generator, dtype=torch.float64).item()
+        return self._next
+
+    def was_used(self) -> None:
+        self._next = None
+
+
 @dataclass(frozen=True, eq=False)
 class SamplingBatch:
     """The rows of a batch, each with its `SamplingParams` and its source of random numbers; never changed.
@@ -59,22 +89,22 @@ class SamplingBatch:
     """
 
     params: tuple[SamplingParams, ...]
-    generators: tuple[torch.Generator | None, ...]
+    draws: tuple[Draws | None, ...]
 
     @classmethod
     def of(cls, params: Sequence[SamplingParams]) -> SamplingBatch:
-        return cls(tuple(params), tuple(_generator(p) for p in params))
+        return cls(tuple(params), tuple(None if p.is_greedy else Draws(p.seed) for p in params))
 
     def __len__(self) -> int:
         return len(self.params)
 
     def filter(self, rows: Sequence[int]) -> SamplingBatch:
         """Only these rows, in this order; each goes on drawing where it was."""
-        return SamplingBatch(tuple(self.params[i] for i in rows), tuple(self.generators[i] for i in rows))
+        return SamplingBatch(tuple(self.params[i] for i in rows), tuple(self.draws[i] for i in rows))
 
     def merge(self, other: SamplingBatch) -> SamplingBatch:
         """The rows of this batch, then those of the other."""
-        return SamplingBatch(self.params + other.params, self.generators + other.generators)
+        return SamplingBatch(self.params + other.params, self.draws + other.draws)
 
     @torch.inference_mode()
     def sample(
@@ -83,7 +113,9 @@ class SamplingBatch:
         constrain: Constrain | None = None,
         histories: Sequence[History] | None = None,
     ) -> list[Sampled | FsmcError]:
-        """Choose a token for every row; an FsmcError in its place where none can be, or one of its processors fails.
+        """Choose a token for every row; an FsmcError in its place where none can be, or its options or processors fail.
+
+        Should this raise, nothing has happened: no random number is used up, and each row can be tried alone.
 
         logits: float[n, vocab_size] of the model, on any device; they may be written over. constrain: called with them
         where the constraints come, to set what is forbidden to -inf in place (`apply_token_bitmask_inplace` does that).
@@ -112,10 +144,15 @@ class SamplingBatch:
                 )
         drawing = [row for row in self._drawing if row not in failures]
         if drawing:
-            logits[drawing], picked = self._draw(logits[drawing], drawing)
-            for row, token in zip(drawing, picked, strict=True):
+            logits[drawing], picked, scores = self._draw(logits[drawing], drawing)
+            for row, token, score in zip(drawing, picked, scores, strict=True):
                 chosen[row] = token
+                if not score > -math.inf:  # a rule of last resort, for NaN too: what is forbidden is never drawn
+                    failures[row] = FsmcError(f"token {token} was drawn, which is forbidden: are the scores numbers?")
         logprobs = self._logprobs(logits, original, chosen, failures) if self._wanting else {}
+        for row in drawing:
+            if draws := self.draws[row]:
+                draws.was_used()
         return [failures.get(row) or Sampled(token, logprobs.get(row)) for row, token in enumerate(chosen)]
 
     # ------------------------------------------------------------------------------------------ which rows want what
@@ -127,7 +164,7 @@ class SamplingBatch:
 
     @cached_property
     def _drawing(self) -> list[int]:
-        return [i for i, p in enumerate(self.params) if p.temperature > 0]
+        return [i for i, p in enumerate(self.params) if not p.is_greedy]
 
     @cached_property
     def _wanting(self) -> list[int]:
@@ -147,11 +184,11 @@ class SamplingBatch:
     @cached_property
     def _bias(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor] | None:
         """Row, id and number of all biases; each pair of row and id is there once."""
-        entries = [(i, token, number) for i, p in enumerate(self.params) for token, number in p.logit_bias]
+        entries = [(i, token, number) for i, p in enumerate(self.params) for token, number in p.logit_bias or ()]
         if not entries:
             return None
         rows, tokens, numbers = zip(*entries, strict=True)
-        return torch.tensor(rows), torch.tensor(tokens), torch.tensor(numbers)
+        return torch.tensor(rows), torch.tensor(tokens), torch.tensor(numbers, dtype=torch.float64)
 
     @cached_property
     def _filters(self) -> dict[str, torch.Tensor]:
@@ -159,7 +196,7 @@ class SamplingBatch:
         drawing = [self.params[i] for i in self._drawing]
         columns = {name: [[getattr(p, name)] for p in drawing] for name in ("temperature", "top_p", "min_p")}
         filters = {name: torch.tensor(column, dtype=torch.float64) for name, column in columns.items()}
-        return filters | {"top_k": torch.tensor([[p.top_k or 2**62] for p in drawing])}
+        return filters | {"top_k": torch.tensor([[min(p.top_k or 2**62, 2**62)] for p in drawing])}
 
     # --------------------------------------------------------------------------------------------------- the stages
 
@@ -169,16 +206,19 @@ class SamplingBatch:
         """Processors, NaN, penalties, minimum of new tokens: row by row, as each has a history of its own."""
         for i in self._shaped:
             p, history, row = self.params[i], histories[i], logits[i]
+            what = "a logits processor failed"
             try:
-                for processor in p.processors:
+                for processor in p.processors or ():
                     row = _checked(processor(history.output, row.clone()), row)
-            except Exception as error:  # whatever someone's function raises is this row's affair alone
-                failures[i] = FsmcError(f"a logits processor failed: {type(error).__name__}: {error}")
-                continue
-            row = _penalised(_finite(row), p, history)
-            if len(history.output) < p.min_new_tokens and history.stop_token_ids:
-                row[list(history.stop_token_ids)] = -torch.inf
-            logits[i] = row
+                what = "the penalties or min_new_tokens cannot be applied"
+                row = _penalised(_finite(row), p, history)
+                if len(history.output) < p.min_new_tokens:
+                    row[[token for token in history.stop_token_ids if 0 <= token < len(row)]] = -torch.inf
+                logits[i] = row
+            except (KeyboardInterrupt, SystemExit):
+                raise
+            except BaseException as error:  # whatever someone's function raises is this row's affair alone
+                failures[i] = FsmcError(f"{what}: {type(error).__name__}: {error}")
         return logits
 
     def _add_bias(self, logits: torch.Tensor) -> torch.Tensor:
@@ -191,8 +231,8 @@ class SamplingBatch:
         logits[rows, tokens] += numbers[known].to(logits.dtype)
         return logits
 
-    def _draw(self, logits: torch.Tensor, rows: Sequence[int]) -> tuple[torch.Tensor, list[int]]:
-        """The scores really drawn from (log-probabilities, -inf where filtered out), and the ids drawn.
+    def _draw(self, logits: torch.Tensor, rows: Sequence[int]) -> tuple[torch.Tensor, list[int], list[float]]:
+        """The scores really drawn from (log-probabilities, -inf where filtered out), the ids drawn, and the scores of these.
 
         Each row's figures depend on that row alone, so that a seed means the same in any batch.
         """
@@ -202,20 +242,22 @@ class SamplingBatch:
             places = [i for i, row in enumerate(self._drawing) if row in wanted]
             filters = {name: column[places] for name, column in filters.items()}
         temperature, top_p, min_p, top_k = (column.to(logits.device) for column in filters.values())
-        scores = _finite(logits.double()) / temperature
-        scores = scores - scores.max(-1, keepdim=True).values  # a tiny temperature must not make it infinite
+        scores = _finite(logits.double())
+        # In this order no score can be infinite - infinite.
+        scores = (scores - scores.max(-1, keepdim=True).values) / temperature
         sorted_rows = ((top_p < 1) | (top_k < logits.shape[1]))[:, 0].nonzero()[:, 0]
         if len(sorted_rows):
             scores[sorted_rows] = _keep_likeliest(scores[sorted_rows], top_k[sorted_rows], top_p[sorted_rows])
         if bool((min_p > 0).any()):
             scores[scores < torch.log(min_p)] = -torch.inf  # the likeliest has score 0
         cumulative = scores.softmax(-1).cumsum(-1)
-        random = torch.stack([torch.rand(1, generator=self.generators[i], dtype=torch.float64) for i in rows])
+        random = torch.tensor([[draws.next] for i in rows if (draws := self.draws[i])], dtype=torch.float64)
         at = random.to(logits.device) * cumulative[:, -1:]
         # The last token that adds anything: rounding must not step over it, to one that is forbidden.
         last = (cumulative < cumulative[:, -1:]).sum(-1, keepdim=True)
         picked = torch.minimum(torch.searchsorted(cumulative, at, right=True), last)
-        return scores.log_softmax(-1).to(logits.dtype), picked[:, 0].tolist()
+        logprobs = scores.log_softmax(-1).to(logits.dtype)
+        return logprobs, picked[:, 0].tolist(), logprobs.gather(-1, picked)[:, 0].tolist()
 
     def _logprobs(
         self, logits: torch.Tensor, original: torch.Tensor | None, chosen: Sequence[int], failures: dict[int, FsmcError]
@@ -228,21 +270,10 @@ class SamplingBatch:
             from_original = original is not None and p.logprobs_of == "original"
             row = original[i] if original is not None and from_original else logits[i].float().log_softmax(-1)
             top = row.topk(min(p.logprobs or 0, len(row)))
-            named = {token: float(row[token]) for token in p.logprob_ids if 0 <= token < len(row)}
+            named = {token: float(row[token]) for token in p.logprob_ids or () if 0 <= token < len(row)}
             pairs = tuple(zip(top.indices.tolist(), top.values.tolist(), strict=True))
             found[i] = TokenLogprobs(float(row[chosen[i]]), pairs, named)
         return found
-
-
-def _generator(params: SamplingParams) -> torch.Generator | None:
-    if params.temperature == 0:
-        return None
-    generator = torch.Generator()
-    if params.seed is None:
-        generator.seed()
-    else:
-        generator.manual_seed(params.seed % 2**63)
-    return generator
 
 
 def _finite(logits: torch.Tensor) -> torch.Tensor:

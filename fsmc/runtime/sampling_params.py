@@ -7,8 +7,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+from fsmc.runtime.arguments import described, integer, items, number, shown, token_id, token_ids, within
+
 LogitsFunction: TypeAlias = Callable[[Sequence[int], Any], Any]
 """A processor of one's own: (ids of the output so far, logits float[vocab_size]) → logits of the same shape."""
+
+GREEDY_BELOW = 1e-6
+"""Temperatures below mean the likeliest token: float32 logits tell no finer differences, and a division could overflow."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,16 +27,18 @@ class SamplingParams:
     (Here comes the constraint: what it forbids stays forbidden, whatever follows.)
     logit_bias: id → number added; a mapping or pairs, ids also as text ("42", as JSON has them). Of an id that is named
     several times the last bias counts; -inf forbids a token.
-    temperature: 0 takes the likeliest token, of equal ones the first, and ignores the options below.
+    temperature: 0 (or below a millionth) takes the likeliest token, of equal ones the first, and ignores the options below.
     top_k: only the k likeliest (0: all). top_p: of these, the fewest likeliest that together have this probability.
     min_p: of these, such as have min_p times the probability of the likeliest.
 
     seed: the same seed draws the same tokens, whatever else is in the batch; None: another one each time.
-    logprobs: None, or for how many of the likeliest tokens to give log-probabilities (0: only of the chosen one).
+    logprobs: None, or for how many of the likeliest tokens to give log-probabilities (0, or True as in OpenAI's chat requests:
+    only of the chosen one; False: None).
     logprob_ids: ids to give them for besides. logprobs_of: "sampled", the distribution that the token was drawn from (of
     temperature 0, the one before the likeliest was taken), or "original", the model's own, before all of this.
 
-    Raises TypeError or ValueError, naming the option, for what cannot be.
+    None for any of the lists is an empty one. Raises TypeError or ValueError, naming the option, for what cannot be; `Engine.submit`
+    looks at whether the vocabulary has the ids.
 
     >>> SamplingParams(temperature=0.7, logit_bias={"5": 1, 5: 2}).logit_bias
     ((5, 2.0),)
@@ -49,60 +56,76 @@ class SamplingParams:
     frequency_penalty: float = 0.0
     presence_penalty: float = 0.0
     min_new_tokens: int = 0
-    logit_bias: Mapping[Any, float] | Iterable[tuple[Any, float]] = ()
+    logit_bias: Mapping[Any, float] | Iterable[tuple[Any, float]] | None = ()
     seed: int | None = None
-    logprobs: int | None = None
-    logprob_ids: Sequence[int] = ()
+    logprobs: int | bool | None = None
+    logprob_ids: Sequence[int] | None = ()
     logprobs_of: Literal["sampled", "original"] = "original"
-    processors: Sequence[LogitsFunction] = ()
+    processors: Sequence[LogitsFunction] | None = ()
 
     def __post_init__(self) -> None:
-        for name, allowed, fits in _BOUNDS:
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int if name in _INTEGERS else (int, float)):
-                kind = "an integer" if name in _INTEGERS else "a number"
-                raise TypeError(f"{name} must be {kind}, not {type(value).__name__}")
-            if not fits(value):
-                raise ValueError(f"{name}={value} must be {allowed}")
-        if self.seed is not None and (isinstance(self.seed, bool) or not isinstance(self.seed, int)):
-            raise TypeError(f"seed must be an integer or None, not {type(self.seed).__name__}")
-        if self.logprobs is not None and (not isinstance(self.logprobs, int) or self.logprobs < 0):
-            raise ValueError(f"logprobs={self.logprobs!r} must be None or a number of tokens")
-        if self.logprobs_of not in ("sampled", "original"):
-            raise ValueError(f"logprobs_of={self.logprobs_of!r} must be 'sampled' or 'original'")
-        if not all(map(callable, self.processors)):
-            raise TypeError("processors must be functions of (output ids, logits)")
-        object.__setattr__(self, "logit_bias", _settle(self.logit_bias))
-        object.__setattr__(self, "logprob_ids", tuple(map(int, self.logprob_ids)))
-        object.__setattr__(self, "processors", tuple(self.processors))
+        given: dict[str, Any] = {
+            **{name: number(name, getattr(self, name), allowed, fits) for name, allowed, fits in _NUMBERS},
+            "top_k": integer("top_k", self.top_k, 0, "at least 0 (0: all)"),
+            "min_new_tokens": integer("min_new_tokens", self.min_new_tokens, 0),
+            "seed": None if self.seed is None else integer("seed", self.seed),
+            "logit_bias": _settle(self.logit_bias),
+            "logprobs": _how_many(self.logprobs),
+            "logprob_ids": token_ids("logprob_ids", self.logprob_ids),
+            "processors": items("processors", self.processors, "a list of functions of (output ids, logits)"),
+        }
+        if not isinstance(self.logprobs_of, str) or self.logprobs_of not in ("sampled", "original"):
+            raise ValueError(f"logprobs_of={shown(self.logprobs_of)} must be 'sampled' or 'original'")
+        for processor in given["processors"]:
+            if not callable(processor):
+                raise TypeError(f"processors must be functions of (output ids, logits), not {described(processor)}")
+        for name, value in given.items():
+            object.__setattr__(self, name, value)
+
+    def check_ids(self, vocab_size: int) -> None:
+        """ValueError for a token id that a vocabulary of this size does not have."""
+        within("logit_bias", (token for token, _ in self.logit_bias or ()), vocab_size)
+        within("logprob_ids", self.logprob_ids or (), vocab_size)
+
+    @property
+    def is_greedy(self) -> bool:
+        return self.temperature < GREEDY_BELOW
 
     @property
     def wants_logprobs(self) -> bool:
         return self.logprobs is not None or bool(self.logprob_ids)
 
 
-_BOUNDS: tuple[tuple[str, str, Callable[[float], bool]], ...] = (
-    ("temperature", "at least 0", lambda x: 0 <= x < math.inf),
-    ("top_k", "at least 0 (0: all)", lambda x: x >= 0),
+_NUMBERS: tuple[tuple[str, str, Callable[[float], bool]], ...] = (
+    ("temperature", "a finite number of at least 0", lambda x: 0 <= x < math.inf),
     ("top_p", "above 0 and at most 1", lambda x: 0 < x <= 1),
     ("min_p", "between 0 and 1", lambda x: 0 <= x <= 1),
-    ("repetition_penalty", "above 0", lambda x: 0 < x < math.inf),
+    ("repetition_penalty", "a finite number above 0", lambda x: 0 < x < math.inf),
     ("frequency_penalty", "a finite number", math.isfinite),
     ("presence_penalty", "a finite number", math.isfinite),
-    ("min_new_tokens", "at least 0", lambda x: x >= 0),
 )
-_INTEGERS = {"top_k", "min_new_tokens"}
 
 
-def _settle(bias: Mapping[Any, float] | Iterable[tuple[Any, float]]) -> tuple[tuple[int, float], ...]:
+def _how_many(logprobs: Any) -> int | None:
+    """True and False are what OpenAI's chat requests say: of the chosen token, or none."""
+    if logprobs is None or logprobs is False:
+        return None
+    return 0 if logprobs is True else integer("logprobs", logprobs, 0, "None, a bool, or a number of tokens")
+
+
+def _settle(bias: Any) -> tuple[tuple[int, float], ...]:
     """Pairs with each id once, ascending."""
+    pairs = bias.items() if isinstance(bias, Mapping) else items("logit_bias", bias, "token ids with numbers")
     settled: dict[int, float] = {}
-    for key, value in bias.items() if isinstance(bias, Mapping) else bias:
+    for pair in pairs:
+        if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2:
+            raise TypeError(f"logit_bias: {described(pair)} is no pair of a token id and a number")
+        key, value = pair
         try:
-            token, number = int(key), float(value)
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"logit_bias: {key!r}: {value!r} is no token id with a number") from error
-        if math.isnan(number) or number == math.inf:
-            raise ValueError(f"logit_bias: {key!r}: {value!r} must be finite, or -inf to forbid the token")
-        settled[token] = number
+            token = int(key) if isinstance(key, str) else key
+        except ValueError:
+            raise ValueError(f"logit_bias: {shown(key)} is no token id") from None
+        token = token_id("logit_bias: token id", token)
+        allowed = "finite, or -inf to forbid the token"
+        settled[token] = number(f"logit_bias: {token}", value, allowed, lambda x: x < math.inf)
     return tuple(sorted(settled.items()))

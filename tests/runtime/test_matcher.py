@@ -375,7 +375,7 @@ def test_bounded_history(limit):
             fork.rollback(limit + 1)
         fork.rollback(min(n, limit))
         assert fork.rollback_limit == 0  # the limit is on how far back, in however many steps
-    with pytest.raises(ValueError, match="must not be negative"):
+    with pytest.raises(ValueError, match="max_rollback_tokens=-1 must be None or at least 0"):
         GrammarMatcher(grammar, max_rollback_tokens=-1)
 
 
