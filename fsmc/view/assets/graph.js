@@ -227,8 +227,8 @@ class Graph {
           const leave = path + "!" + arc.outcome;
           if (!exits.has(leave)) {
             exits.add(leave);
-            nodes.set(leave, { id: leave, kind: "exit", parent, instance: path, outcome: arc.outcome });
             const back = returns.get(arc.outcome);
+            nodes.set(leave, { id: leave, kind: "exit", parent, instance: path, name: (back && back.name) || "outcome " + arc.outcome });
             if (back) edges.push({ from: leave, to: back.to, label: back.name, text: "", dotted: true });
           }
           edges.push({ from: id(state), to: leave, label: arc.label + (arc.redo ? " next" : ""), text: "", dotted: arc.redo });
