@@ -15,10 +15,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from fsmc.compiler.automata.determinize import MAX_SECONDS
 from fsmc.compiler.automata.dfa import DEAD, DFA
 from fsmc.compiler.automata.recursion import RecursiveMachine
 from fsmc.compiler.automata.tables import CALL, EXIT, RECORDED
 from fsmc.compiler.errors import ConstraintError, LimitExceeded
+from fsmc.jit import working_seconds
 
 MAX_PAIRS = 200_000
 
@@ -93,11 +95,17 @@ DFA_ONLY = Combination(lambda dfa, machine: dfa and not machine)
 class Analysis:
     """The ways out of all pairs that can be reached. A machine that grows is grown as far as the DFA lets texts walk.
 
-    Raises LimitExceeded for more than ``max_pairs``, ConstraintError for a machine in which it matters what a call has read.
+    Raises LimitExceeded for more than ``max_pairs`` or ``max_seconds``, ConstraintError for a machine in which it matters what a call has read.
     """
 
     def __init__(
-        self, machine: RecursiveMachine, dfa: DFA, combination: Combination, *, max_pairs: int = MAX_PAIRS
+        self,
+        machine: RecursiveMachine,
+        dfa: DFA,
+        combination: Combination,
+        *,
+        max_pairs: int = MAX_PAIRS,
+        max_seconds: float = MAX_SECONDS,
     ) -> None:
         self.machine, self.dfa, self.combination, self.max_pairs = machine, dfa, combination, max_pairs
         self._next = dfa.delta[:, dfa.byte_class].astype(np.int64)
@@ -106,7 +114,7 @@ class Analysis:
         self._readers: dict[Pair | Again, set[Pair | Again]] = {}
         self._n_again = 0
         self.start = Pair(machine.start, dfa.start)
-        self._explore()
+        self._explore(max_seconds)
         self.accepted = frozenset(
             WayOut("end", outcome, accepts)
             for outcome in {way.outcome for way in self.ways(self.start) if way.kind == "end"}
@@ -199,10 +207,14 @@ class Analysis:
 
     # ── ways out ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _explore(self) -> None:
+    def _explore(self, max_seconds: float) -> None:
         """Until nothing becomes shorter. Ways are read as they are known so far; whoever reads them is asked again."""
         waiting: _Waiting = {self.start: None} if self.alive(self.start) else {}
+        began = working_seconds()
         while waiting:
+            seconds = working_seconds() - began
+            if seconds > max_seconds:
+                raise LimitExceeded("max_seconds", max_seconds, seconds, "the combination takes too long")
             place, _ = waiting.popitem()  # the last one first: what it leads to was met after it
             if isinstance(place, Again):
                 found: Ways = {}
