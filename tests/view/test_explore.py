@@ -10,6 +10,7 @@ from fsmc.compiler.automata.dfa import DEAD
 from fsmc.compiler.cfg.recipe import GrammarRecipe
 from fsmc.compiler.schema.recipe import SchemaRecipe
 from fsmc.compiler.schema.text_options import TextOptions
+from fsmc.compiler.tags.recipe import TagRecipe
 from fsmc.view.explore import CALL_EDGE, EXIT_EDGE, NOT_EXPLORED, PLAIN_EDGE, explore
 from fsmc.view.page import page
 from fsmc.view.vocabulary import merges_document
@@ -132,6 +133,19 @@ def test_parts_of_a_grammar_are_named_by_rule(grammar, wanted) -> None:
     assert wanted - labels <= {"text", "“true”", "“false”", "“null”"}
     assert {(frame, outcome) for frame, outcome, _ in found.returns} == set(found.return_names)
     assert not any("outcome" in name or "part" in name for name in found.return_names.values())
+
+
+def test_parts_of_a_tag_are_named() -> None:
+    schema = {"type": "json_schema", "json_schema": TREE}
+    for content, wanted in (
+        (schema, {"object: name, kids", "string", "array"}),
+        ({"type": "grammar", "grammar": SUM}, {"atom", "number"}),
+    ):
+        tag = {"type": "tag", "begin": "<a>", "content": content, "end": "</a>"}
+        found = explore(TagRecipe.of(tag, TextOptions(whitespace="json"), {}, ()).build(), 2000)
+        labels = {c["label"] for c in found.components}
+        assert {"the whole text"} | wanted <= labels
+        assert "part" not in labels
 
 
 def test_limits_are_kept_and_said() -> None:
