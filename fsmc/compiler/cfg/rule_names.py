@@ -72,4 +72,4 @@ def _name(machine: GrammarMachine, symbol: int) -> str:
         text.append(live[0])
         state = int(dfa.delta[state, dfa.byte_class[live[0]]])
     begins = text.decode("utf-8", "ignore") + ("" if dfa.accepting[state] else "…")
-    return f"“{begins}”" if text else WITHOUT_NAME
+    return f"'{begins}'" if text else WITHOUT_NAME
