@@ -19,7 +19,7 @@ from fsmc.compiler.errors import FsmcError
 from fsmc.compiler.grammar import CompiledGrammar
 from fsmc.compiler.tokens.vocabulary import Vocabulary
 from fsmc.jumpforward.retokenize import Retokenizer
-from fsmc.runtime.arguments import described
+from fsmc.runtime.arguments import described, integer
 from fsmc.runtime.bitmask import allocate_token_bitmask, apply_token_bitmask_inplace
 from fsmc.runtime.engine_row import Row
 from fsmc.runtime.generation import encode_prompt, eos_of
@@ -87,17 +87,16 @@ class Engine:
         prefix_cache_bytes: int = 1 << 28,
         on_step: Callable[[Step], None] | None = None,
     ) -> None:
-        for name, value in (("max_batch_size", max_batch_size), ("max_tokens_per_pass", max_tokens_per_pass)):
-            if value < 1:
-                raise ValueError(f"{name}={value} must be at least 1")
+        self.max_batch_size = integer("max_batch_size", max_batch_size, 1)
+        self.max_tokens_per_pass = integer("max_tokens_per_pass", max_tokens_per_pass, 1)
         self.vocab = vocab if vocab is not None else Vocabulary.from_huggingface(tokenizer)
         self.model, self.tokenizer = PackedModel(model), tokenizer
-        self.prefixes = PrefixCache(prefix_cache_bytes)
-        self.max_batch_size, self.max_tokens_per_pass, self.on_step = max_batch_size, max_tokens_per_pass, on_step
+        self.prefixes = PrefixCache(integer("prefix_cache_bytes", prefix_cache_bytes, 0))
+        self.on_step = on_step
         self._eos = frozenset(self.vocab.eos_token_ids) | frozenset(t for t in eos_of(model) if t < self.vocab.size)
         self._retokenizers: WeakKeyDictionary[CompiledGrammar, Retokenizer] = WeakKeyDictionary()
         self._mask_thread = MaskThread()
-        self._mask = allocate_token_bitmask(max_batch_size, self.vocab.size)
+        self._mask = allocate_token_bitmask(self.max_batch_size, self.vocab.size)
         self._waiting: list[Row] = []
         self._running: list[Row] = []
         self._sampling = SamplingBatch.of([])  # row by row what runs
