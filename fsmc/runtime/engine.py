@@ -233,15 +233,19 @@ class Engine:
                 if row.finish_reason is None:
                     continue
             else:
-                row.admitted = time.perf_counter()
-                self._running.append(row)
-                self._sampling = self._sampling.merge(SamplingBatch.of([row.request.sampling]))
+                self._guarded(row, self._join, row)
             gone.append(row)
             if row.finish_reason is not None:
                 row.respond()
         if gone:
             with self._news:
                 self._waiting = [row for row in self._waiting if row not in gone]
+
+    def _join(self, row: Row) -> None:
+        sampling = self._sampling.merge(SamplingBatch.of([row.request.sampling]))
+        row.admitted = time.perf_counter()
+        self._running.append(row)
+        self._sampling = sampling
 
     def _give_up(self, row: Row, waiting: Sequence[Row]) -> None:
         """Its grammar need not be compiled any more, on its account."""
@@ -260,7 +264,8 @@ class Engine:
                 if outcome is None:
                     return False
                 if not isinstance(outcome, CompiledGrammar):
-                    raise FsmcError(outcome.message) from getattr(outcome, "error", None)
+                    why = getattr(outcome, "message", None) or f"the grammar's poll gave {described(outcome)}"
+                    raise FsmcError(why) from getattr(outcome, "error", None)
                 grammar = outcome
             self._open(row, grammar)
         known = self.prefixes.match_length(row.sequence)
