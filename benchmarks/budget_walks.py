@@ -1,6 +1,6 @@
 """Never cut off, on real JSON Schemas: random texts under random budgets all end complete and in time.
 
-    python benchmarks/budget_walks.py [SCHEMAS] [--tokenizer FILE] [--walks 2000] [--seed 0] [--no-compare] [--record]
+    python benchmarks/budget_walks.py [SCHEMAS] [--tokenizer FILE|smollm2] [--walks 2000] [--seed 0] [--no-compare] [--record]
 
 Each walk takes a schema at random (default: the development set of MaskBench in ../shared, if it is there) and a budget, which is
 the least number of tokens known to be enough plus 0 to 50. At every step a token is drawn from those that the mask under
@@ -30,14 +30,20 @@ PLENTY = 100_000
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("schemas", nargs="?", type=Path)
-    parser.add_argument("--tokenizer", type=Path)
+    parser.add_argument("--tokenizer", help="a tokenizer.json, or smollm2 (default: Llama 3's)")
     parser.add_argument("--walks", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--no-compare", action="store_true", help="walk under small budgets only")
     parser.add_argument("--record", action="store_true")
     options = parser.parse_args()
     rows = read_schemas(options.schemas)
-    vocab = fsmc.Vocabulary.from_file(options.tokenizer or find_tokenizer())
+    source = options.tokenizer or find_tokenizer()
+    if Path(source).exists():
+        vocab = fsmc.Vocabulary.from_file(source)
+    else:
+        from fsmc.runtime.models import load_vocabulary  # which needs torch
+
+        vocab = load_vocabulary(source)
     compiler = fsmc.GrammarCompiler(vocab, cache_dir=None)
     mask = fsmc.allocate_token_bitmask(1, vocab.size)
     rng = random.Random(options.seed)
@@ -70,6 +76,7 @@ def main() -> None:
     show_table("µs of CPU a fill", ["", "fills", "p50", "p90", "p99", "max", "mean"], table, figure)
     found: dict[str, Any] = {
         **about_this_run(),
+        "tokenizer": Path(source).parent.name or str(source),
         "walks": walks,
         "wrong": wrong,
         "refused": sorted(set(refused)),
@@ -77,7 +84,7 @@ def main() -> None:
         "fills": table,
     }
     if options.record:
-        keep_record("budget_walks", found)
+        keep_record("budget_walks" if Path(source).exists() else f"budget_walks-{source}", found)
     if wrong:
         sys.exit(f"{len(wrong)} of {walks} walks were not complete or not in budget")
     print(f"{walks} walks, all complete and in budget")

@@ -22,7 +22,7 @@ def lessons() -> list[Path]:
 
 
 def cells(source: str) -> list[str]:
-    """The docstring, and each part that begins with ``# %%``."""
+    """The parts that begin with ``# %%``; the first is the docstring. Those of text, ``# %% [markdown]``, print nothing."""
     first, *others = source.split("\n# %%")
     return [first, *(f"# %%{cell}" for cell in others)]
 

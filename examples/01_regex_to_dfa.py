@@ -1,4 +1,5 @@
-"""Lesson 1: a pattern becomes a table.
+# %% [markdown]
+"""# Lesson 1: a pattern becomes a table.
 
 A regular expression describes a set of texts. This lesson turns one into a deterministic finite automaton (DFA), a
 table that says for every state and every byte which state comes next, by the classical three steps: parse, build a
@@ -6,7 +7,10 @@ nondeterministic automaton (Thompson 1968), make it deterministic (Rabin and Sco
 numpy, and matching is three lines of Python. Everything else in fsmc is built on this table.
 """
 
-# %% Parse: text to tree. The tree has seven kinds of node, whatever syntax the pattern used.
+# %% [markdown]
+# Parse: text to tree. The tree has seven kinds of node, whatever syntax the pattern used.
+
+# %%
 from fsmc.compiler.syntax.expr import Alternate, Chars, Concat, Expr, Repeat
 from fsmc.compiler.syntax.regex import parse_regex
 
@@ -31,8 +35,11 @@ pattern = "(ab|ac)*d"
 tree = parse_regex(pattern)
 show(tree)
 
-# %% Thompson: tree to NFA. Every piece of the tree gets a few states; "free" moves (epsilon) glue the pieces together.
+# %% [markdown]
+# Thompson: tree to NFA. Every piece of the tree gets a few states; "free" moves (epsilon) glue the pieces together.
 # Reading a text means keeping track of *all* states that one could be in.
+
+# %%
 from fsmc.compiler.automata.nfa import thompson
 
 nfa = thompson(tree)
@@ -40,33 +47,48 @@ print(f"\nNFA: {nfa.n_states} states")
 for text in (b"d", b"abd", b"acabd", b"ab"):
     print(f"  {text!r:10} {'match' if nfa.matches(text) else 'no match'}")
 
-# %% Subset construction: the set of states that one could be in is itself a state, of another machine. That machine has
+# %% [markdown]
+# Subset construction: the set of states that one could be in is itself a state, of another machine. That machine has
 # one next state for every byte: it is deterministic, and reading a text is one table look-up a byte.
+
+# %%
 from fsmc.compiler.automata.determinize import determinize
 
 dfa = determinize(nfa)
 print(f"\nDFA: {dfa.n_states} states (state 0 is DEAD: no completion exists any more)")
 print(dfa.dump())
 
-# %% The table is two arrays. Bytes that behave alike everywhere share a column, a *byte class*: 256 columns shrink to a
+# %% [markdown]
+# The table is two arrays. Bytes that behave alike everywhere share a column, a *byte class*: 256 columns shrink to a
 # handful. Here every byte other than a, b, c, d leads to DEAD from everywhere, so they are one class.
+
+# %%
 print("\nbyte classes:", dfa.n_classes, " table:", dfa.delta.shape, dfa.delta.dtype)
 
-# %% Three lines of numpy are a whole regex engine.
+# %% [markdown]
+# Three lines of numpy are a whole regex engine.
+
+# %%
 state = dfa.start
 for byte in b"abacd":
     state = dfa.delta[state, dfa.byte_class[byte]]
 print("abacd", "matches" if dfa.accepting[state] else "does not match")
 
-# %% The same three steps, as the pipeline writes them, against Python's own engine.
+# %% [markdown]
+# The same three steps, as the pipeline writes them, against Python's own engine.
+
+# %%
 import re
 
 for text in ("d", "abd", "abacd", "a", "abacab", "dd", ""):
     assert dfa.matches(text.encode()) == bool(re.fullmatch(pattern, text)), text
 print("agrees with re.fullmatch")
 
-# %% Determinism has a price. "The 4th symbol from the end is an a" must remember the last four symbols: 2⁴ states.
+# %% [markdown]
+# Determinism has a price. "The 4th symbol from the end is an a" must remember the last four symbols: 2⁴ states.
 # Every further symbol doubles the machine, so all construction in fsmc runs under limits that are arguments.
+
+# %%
 from fsmc.compiler.errors import LimitExceeded
 
 for n in range(1, 5):
@@ -77,7 +99,11 @@ try:
 except LimitExceeded as error:
     print(f"  the 21st from the end: {error}")
 
-# %% Exercises (answers: tests/test_exercises.py)
+# %% [markdown]
+# ## Exercises (answers: `tests/test_exercises.py`)
+#
 # Exercise 1.1: How many states does the DFA of "the n-th symbol from the *start* is an a" need, for n = 1 to 4? Why does it not double?
+#
 # Exercise 1.2: Write `reads(dfa, text)`, which returns how many bytes of a text can be read before no completion exists any more.
-# Exercise 1.3: Find a text that "(ab|a)(c|bc)" matches in two ways. How many ways does the DFA know?
+#
+# Exercise 1.3: Find a text that `(ab|a)(c|bc)` matches in two ways. How many ways does the DFA know?

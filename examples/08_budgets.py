@@ -1,4 +1,5 @@
-"""Lesson 8: one request: going back, several tokens at once, never cut off, thinking first.
+# %% [markdown]
+"""# Lesson 8: one request: going back, several tokens at once, never cut off, thinking first.
 
 Adds to lesson 4 what an engine does with a constraint besides asking for masks. It takes tokens and is told why one does not fit, goes
 back, and tries several continuations side by side. Drafts: a small model proposes tokens, and the large one checks all of them in one
@@ -6,8 +7,11 @@ pass, each under its own mask. Budgets: a text that ends because `max_tokens` is
 left. The gate: models think before they answer, and the constraint is for the answer.
 """
 
-# %% A matcher's whole state is a configuration: a state of the machine and the return frames of its open calls. All that is
+# %% [markdown]
+# A matcher's whole state is a configuration: a state of the machine and the return frames of its open calls. All that is
 # heavy (machine, masks) belongs to the grammar, and is shared by any number of matchers.
+
+# %%
 import fsmc
 
 words = [b"[", b"]", b"[[", b"]]", b",", b"1", b"2", b"12", b"],["]
@@ -21,12 +25,18 @@ for token in (2, 5, 8):
     assert matcher.accept_token(token)
 print("after '[[1],[':", matcher.configuration)
 
-# %% A token that does not fit is refused, nothing changes, and the error says what would have.
+# %% [markdown]
+# A token that does not fit is refused, nothing changes, and the error says what would have.
+
+# %%
 before = matcher.configuration
 assert not matcher.accept_token(7) and matcher.configuration == before
 print(matcher.rejection(7))
 
-# %% Going back undoes tokens, texts and the end alike. Two kinds of token end this text; both are allowed exactly where it may end.
+# %% [markdown]
+# Going back undoes tokens, texts and the end alike. Two kinds of token end this text; both are allowed exactly where it may end.
+
+# %%
 matcher.accept_token(3)
 print("\nmay end:", matcher.is_completed(), "  has ended:", matcher.is_terminated())
 matcher.accept_token(10)
@@ -34,14 +44,20 @@ print("has ended:", matcher.is_terminated(), "  entries to go back over:", match
 matcher.rollback(2)
 print("two steps back:", matcher.expected())
 
-# %% A fork costs the same however long the text is: stacks and histories are chains whose past is shared. So beam search,
+# %% [markdown]
+# A fork costs the same however long the text is: stacks and histories are chains whose past is shared. So beam search,
 # or checking a draft, is a fork for each continuation.
+
+# %%
 for continuation in ([5, 3], [5, 4, 6, 3], [4]):
     other = matcher.fork()
     n = other.validate_tokens(continuation)
     print(b"".join(vocabulary.token(token) for token in continuation).decode(), "→", n, "of", len(continuation), "fit")
 
-# %% A draft of k tokens takes 1 + k rows: what may come now, and after each token. From the first bad token on nothing is allowed.
+# %% [markdown]
+# A draft of k tokens takes 1 + k rows: what may come now, and after each token. From the first bad token on nothing is allowed.
+
+# %%
 from fsmc.runtime.bitmask import unpack_token_bitmask
 
 words = [b'{"name":"', b"ann", b"bob", b'"', b'","age":', b"4", b"2", b"}", b"</", b"think>", b'think>{"', b"hm "]
@@ -71,18 +87,27 @@ print("now                  ", shown(mask[0]))
 for token, fits, row in zip(draft, valid, mask[1:], strict=True):
     print(f"{vocabulary.token(token).decode():12} {'fits ' if fits else 'fails'}   ", shown(row))
 
-# %% Drafts may be trees: of each token, which one it follows (-1: none). Two names are tried, and two ages after the first.
+# %% [markdown]
+# Drafts may be trees: of each token, which one it follows (-1: none). Two names are tried, and two ages after the first.
+
+# %%
 tree, parents = [0, 1, 2, 4, 5, 6], [-1, 0, 0, 1, 3, 3]
 mask = fsmc.allocate_token_bitmask(1 + len(tree), vocabulary.size)
 print("\nof the tree fit:", fsmc.fill_draft_bitmasks(matcher, tree, mask, parents=parents).tolist())
 
-# %% In a batch requests have drafts of different lengths, and some no constraint. The layout says whose row is whose.
+# %% [markdown]
+# In a batch requests have drafts of different lengths, and some no constraint. The layout says whose row is whose.
+
+# %%
 layout = fsmc.RowLayout.of([2, 0, 1], constrained=[True, False, True])
 print(
     "rows of logits:", [layout.logit_rows(i) for i in range(3)], " that are masked:", layout.masked_logit_rows.tolist()
 )
 
-# %% Budgets. How many tokens does the shortest person need? And what may come when just one more than these are left?
+# %% [markdown]
+# Budgets. How many tokens does the shortest person need? And what may come when just one more than these are left?
+
+# %%
 needed = matcher.num_tokens_to_complete()
 print(f"\n{needed} tokens are enough, the end token among them")
 row = fsmc.allocate_token_bitmask(1, vocabulary.size)
@@ -94,20 +119,29 @@ while not matcher.is_terminated():
     needed -= 1
     print(f"{vocabulary.token(token).decode() or 'the end':12} one of {len(allowed)}, {needed} left")
 
-# %% With too few tokens from the start there is an error, not half a text.
+# %% [markdown]
+# With too few tokens from the start there is an error, not half a text.
+
+# %%
 try:
     fsmc.GrammarMatcher(grammar).fill_next_token_bitmask(row, max_tokens=3)
 except fsmc.BudgetExceeded as error:
     print(error)
 
-# %% The gate. Before the marker every token is allowed; the constraint begins with the first byte after it, even inside a token:
-# 'think>{"' ends the marker and begins the answer.
+# %% [markdown]
+# The gate. Before the marker every token is allowed; the constraint begins with the first byte after it, even inside a token:
+# `think>{"` ends the marker and begins the answer.
+
+# %%
 gate = fsmc.ReasoningGate(fsmc.GrammarMatcher(grammar), "</think>")
 for token in (11, 11, 8, 10):
     assert gate.accept_token(token)
     print(f"\n{vocabulary.token(token).decode():12} thinking: {gate.is_reasoning}", end="")
 print("\nand goes on with", repr(gate.find_jump_forward_string()))
 
-# %% Exercises (answers: tests/test_exercises.py)
+# %% [markdown]
+# ## Exercises (answers: `tests/test_exercises.py`)
+#
 # Exercise 8.1: What is the smallest budget for an address book of two persons or more (an array of them)? Does one token more change the first mask?
-# Exercise 8.2: Without rollback a draft needs a fork. Write `fits`, which says how many tokens of a draft fit, with nothing but fork and accept_token.
+#
+# Exercise 8.2: Without rollback a draft needs a fork. Write `fits`, which says how many tokens of a draft fit, with nothing but `fork` and `accept_token`.

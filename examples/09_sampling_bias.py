@@ -1,11 +1,15 @@
-"""Lesson 9: what a mask does to the model's opinion.
+# %% [markdown]
+"""# Lesson 9: what a mask does to the model's opinion.
 
 Adds the question whether masked sampling is the model given that its text is valid. It is not: masking forbids tokens that lead nowhere and
 renormalizes *at each step*, so a token keeps its probability even where little that is valid and likely comes after it. Every text is valid, but their
 proportions are wrong. On a small language all of it can be enumerated; for small models it can be computed; for large ones it is estimated.
 """
 
-# %% A model that writes a word letter by letter. It likes to begin with a; after a it likes x, which the constraint does not know.
+# %% [markdown]
+# A model that writes a word letter by letter. It likes to begin with a; after a it likes x, which the constraint does not know.
+
+# %%
 import itertools
 
 import numpy as np
@@ -33,7 +37,10 @@ def model(prefix: tuple[int, ...]) -> np.ndarray:
     return following[prefix[-1]] if prefix else first
 
 
-# %% The constraint: a's and b's, one to three of them.
+# %% [markdown]
+# The constraint: a's and b's, one to three of them.
+
+# %%
 grammar = fsmc.GrammarCompiler(vocabulary, cache_dir=None).compile_regex("[ab]{1,3}")
 words = [(*word, EOS) for n in (1, 2, 3) for word in itertools.product((A, B), repeat=n)]
 
@@ -42,16 +49,22 @@ def name(tokens: tuple[int, ...]) -> str:
     return b"".join(TOKENS[token] for token in tokens).decode()
 
 
-# %% What the model itself thinks of these words: enumerate, multiply, divide by the sum. That is the definition of "the model, given that the
+# %% [markdown]
+# What the model itself thinks of these words: enumerate, multiply, divide by the sum. That is the definition of "the model, given that the
 # text is valid", and what one would get by drawing until something valid comes out.
+
+# %%
 own = np.array([np.prod([model(word[:i])[token] for i, token in enumerate(word)]) for word in words])
 print(
     f"of the model's texts {own.sum():.1%} are valid: drawing until one is takes {1 / own.sum():.0f} draws on average"
 )
 exact = own / own.sum()
 
+# %% [markdown]
+# What masking does: at each step what is forbidden is set to zero, the rest is divided by its sum.
 
-# %% What masking does: at each step what is forbidden is set to zero, the rest is divided by its sum.
+
+# %%
 def masked(prefix: tuple[int, ...]) -> np.ndarray:
     """The model's distribution under the mask of lesson 4."""
     matcher, mask = fsmc.GrammarMatcher(grammar), fsmc.allocate_token_bitmask(1, vocabulary.size)
@@ -71,14 +84,20 @@ print(
     f"total variation distance: {abs(exact - under_mask).sum() / 2:.2f}; divergence {np.sum(under_mask * np.log2(under_mask / exact)):.2f} bits"
 )
 
-# %% Why. The mask's ratio to the exact weight is the product, over the steps, of what was thrown away: behind a the model wanted x, and 90% are
+# %% [markdown]
+# Why. The mask's ratio to the exact weight is the product, over the steps, of what was thrown away: behind a the model wanted x, and 90% are
 # thrown away, which costs nothing. Words that begin with a are too frequent by that factor.
+
+# %%
 for prefix in ((), (A,), (B,)):
     allowed = masked(prefix) > 0
     print(f"kept after {name(prefix)!r:4}: {model(prefix)[allowed].sum():.2f}")
 
-# %% Exactly, without enumeration. Weigh each token by the probability that what follows it fits: h(token). For a model with few states that
+# %% [markdown]
+# Exactly, without enumeration. Weigh each token by the probability that what follows it fits: h(token). For a model with few states that
 # is a table over (position, state of the machine, state of the model), filled from the end. Here the model's state is its last token.
+
+# %%
 machine = TokenMachine.of(grammar.dfa, vocabulary)
 bigrams = HiddenMarkovModel.from_bigrams(first, following)
 conditioned = ConditionedModel(machine, bigrams, max_tokens=4)
@@ -90,15 +109,21 @@ rng = np.random.default_rng(0)
 drawn = [tuple(conditioned.sample(rng)) for _ in range(2000)]
 print("drawn:", {name(word): round(drawn.count(word) / 2000, 3) for word in words[:4]}, "…")
 
-# %% The same table is a matrix: machine times model. Its powers are the passes.
+# %% [markdown]
+# The same table is a matrix: machine times model. Its powers are the passes.
+
+# %%
 matrix = product_matrix(machine, bigrams)
 start = np.kron(np.eye(machine.n_states)[machine.start], first)
 end = np.kron(np.eye(machine.n_states)[machine.ended], np.ones(5))
 print(f"\n{matrix.shape[0]} states of the product; valid: {start @ np.linalg.matrix_power(matrix, 4) @ end:.1%}")
 
-
-# %% A large language model has no such table: its state is the whole text. One can weigh samples: draw under the mask, and count each draw by
+# %% [markdown]
+# A large language model has no such table: its state is the whole text. One can weigh samples: draw under the mask, and count each draw by
 # the product of what its steps kept (importance sampling). Unbiased, and as noisy as the bias is large.
+
+
+# %%
 def draw_masked() -> tuple[tuple[int, ...], float]:
     prefix: tuple[int, ...] = ()
     weight = 1.0
@@ -116,7 +141,11 @@ plain = sum(word[0] == A for word, _ in samples) / 400
 truth = sum(p for word, p in zip(words, exact, strict=True) if word[0] == A)
 print(f"begins with a: masked {plain:.2f}, weighted {begins_with_a:.2f}, exact {truth:.2f}")
 
-# %% Exercises (answers: tests/test_exercises.py)
+# %% [markdown]
+# ## Exercises (answers: `tests/test_exercises.py`)
+#
 # Exercise 9.1: For which constraints is masked sampling exact, whatever the model? Give one that forbids something.
+#
 # Exercise 9.2: Make the bias as bad as you like: a model and a constraint for which masking gives probability 0.999 to a text that should have 0.001.
+#
 # Exercise 9.3: Which model makes `ConditionedModel` draw uniformly from the words of three letters that have a b? How many are there, by `count_strings`?

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import fsmc
+from fsmc.compiler.algebra import intersection
 from fsmc.compiler.automata.product_machine import ProductMachine
 from fsmc.compiler.automata.rsm_product import BOTH, DFA_ONLY, EITHER, Analysis
 from fsmc.compiler.schema.sampling import InstanceSampler
@@ -331,3 +332,11 @@ def test_only_compiled_constraints_are_combined(other: Any) -> None:
     ):
         with pytest.raises(TypeError, match="compile it first"):
             combine()
+
+
+def test_combining_ends_in_time() -> None:
+    ambiguous = COMPILER.compile_grammar('root ::= item+\nitem ::= item item | [x(] root? ")"?')
+    pairs = COMPILER.compile_regex("(..)*")
+    with pytest.raises(fsmc.LimitExceeded, match="max_seconds=0.2 exceeded"):
+        intersection(ambiguous, pairs, max_seconds=0.2)
+    assert ambiguous.subset_of(pairs, max_seconds=0.2).witness == b"x"

@@ -232,3 +232,35 @@ def test_how_far_brackets_may_cross_is_an_argument() -> None:
     b = COMPILER.compile_grammar('root ::= "a"* bc\nbc ::= "b" bc "c" | ""')
     with pytest.raises(fsmc.ConstraintError, match=r"in different orders, as in .a{4}b+.$"):
         algebra.intersection(a, b, max_crossed=3)
+
+
+AMBIGUOUS = [
+    'root ::= root root | "x" | "()"',
+    'root ::= root root root | "x"',
+    'root ::= root "x" root | "(" root ")" | ""',
+]
+
+
+@pytest.mark.parametrize("grammar", AMBIGUOUS)
+@pytest.mark.parametrize("pattern", ["[x(]*", "(..)*"])
+def test_ambiguous_grammars_beside_patterns(grammar: str, pattern: str) -> None:
+    """What a rule leaves to its caller may begin the same rule again, any number of times."""
+    a, b = COMPILER.compile_grammar(grammar), COMPILER.compile_regex(pattern)
+    if a.dfa is not None:
+        pytest.fail("it is meant to be no regular one")
+    for sign, accepts in OPERATIONS.items():
+        for one, other in ((a, b), (b, a)):
+            made = combined(sign, one, other)
+            for text in SHORT:
+                expected = accepts(one.machine.matches(text), other.machine.matches(text))
+                assert (made is not None and made.machine.matches(text)) == expected, (sign, text)
+    outside = (~a).machine
+    assert all(outside.matches(text) != a.machine.matches(text) for text in SHORT)
+    assert not a.subset_of(COMPILER.compile_regex("y*")) and a.subset_of(COMPILER.compile_regex("[x()]*"))
+
+
+def test_long_witnesses() -> None:
+    long = COMPILER.compile_json_schema({"type": "string", "minLength": 1100})
+    assert long.subset_of(COMPILER.compile_regex('"[a-z]*"')).witness.count(b'"') == 2
+    deep = COMPILER.compile_grammar('root ::= "(" root ")" | "x"')
+    assert len(deep.subset_of(COMPILER.compile_regex(".{0,200}")).witness) == 201

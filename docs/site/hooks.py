@@ -84,19 +84,17 @@ def page_of(source: str) -> str:
 
 
 def lesson_page(path: Path) -> str:
-    """A lesson: its docstring, then each cell's comment as text, its code as code, and what it prints."""
+    """A lesson: its docstring, then each Markdown cell as text, each other one as code, and what it prints."""
     source = path.read_text(encoding="utf-8")
     recorded = json.loads((ROOT / "docs" / "lesson_outputs" / f"{path.stem}.json").read_text(encoding="utf-8"))
     title, _, text = (ast.get_docstring(ast.parse(source)) or "").partition("\n")
-    parts = [f"# {title.rstrip('.')}", text]
+    parts = [title.rstrip("."), text]
     for cell, printed in zip(source.split("\n# %%")[1:], recorded["cells"][1:], strict=True):
-        lines = cell.split("\n")
-        n = next((i for i, line in enumerate(lines[1:], 1) if not line.startswith("#")), len(lines))
-        words = [lines[0].strip(), *(line[1:].strip() for line in lines[1:n])]
-        between = "\n\n" if words[0].startswith("Exercises") else "\n"
-        parts.append(between.join(re.sub(r"([*_<\\[\]])", r"\\\1", word) for word in words))
-        if code := "\n".join(lines[n:]).strip("\n"):
-            parts.append(f"```python\n{code}\n```")
+        head, _, body = cell.partition("\n")
+        if head.strip() == "[markdown]":
+            parts.append("\n".join(line.removeprefix("#").removeprefix(" ") for line in body.strip("\n").split("\n")))
+        else:
+            parts.append(f"```python\n{body.strip(chr(10))}\n```")
         if printed.strip():
             shown = printed.strip("\n")
             parts.append(f"```text\n{shown}\n```")

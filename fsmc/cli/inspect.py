@@ -30,6 +30,8 @@ def inspect_command(
     `fsmc inspect date.fsmc`, `fsmc inspect 'ab*c' --states`, `fsmc inspect 'ab*c' --dot | dot -Tpng -o machine.png`
     """
     from fsmc.compiler.automata.lazy_rsm import LazyRSM
+    from fsmc.compiler.automata.svg import MAX_DRAWN_STATES
+    from fsmc.compiler.errors import LimitExceeded
 
     if states + dot + svg + as_json > 1:
         raise UsageError("--states, --dot, --svg and --json are different answers: give one")
@@ -47,6 +49,9 @@ def inspect_command(
     elif svg:
         if flat is None:
             raise UsageError("only machines without calls can be drawn as SVG; --dot draws any")
+        if flat.n_states - 1 > MAX_DRAWN_STATES:
+            advice = "too many for one picture; fsmc view draws machines of any size, --states lists the first states"
+            raise LimitExceeded("max_states", MAX_DRAWN_STATES, flat.n_states - 1, advice)
         typer.echo(flat.to_svg())
     else:
         document |= of_schema(machine) if isinstance(machine, LazyRSM) else of_machine(machine)

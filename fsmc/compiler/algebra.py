@@ -10,7 +10,7 @@ Four ways, each exact:
   be one, and ConstraintError then shows a text in which they do not.
 
 Where two are run side by side, ``max_pairs`` bounds the states of both together, and ``max_crossed`` the return frames that one may have above those
-of calls that the other made before. The functions take them as arguments, the operators as they are by default.
+of calls that the other made before; ``max_seconds`` bounds the time. The functions take them as arguments, the operators as they are by default.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from typing import Any
 import referencing.jsonschema
 
 from fsmc.compiler.automata import algebra as regular
+from fsmc.compiler.automata.determinize import MAX_SECONDS
 from fsmc.compiler.automata.dfa import DFA
 from fsmc.compiler.automata.pair_machine import MAX_CROSSED, PairMachine
 from fsmc.compiler.automata.product_machine import ProductMachine
@@ -54,23 +55,40 @@ _DRAFT_URIS = {
 
 
 def intersection(
-    a: CompiledGrammar, b: CompiledGrammar, *, max_pairs: int | None = None, max_crossed: int = MAX_CROSSED
+    a: CompiledGrammar,
+    b: CompiledGrammar,
+    *,
+    max_pairs: int | None = None,
+    max_crossed: int = MAX_CROSSED,
+    max_seconds: float = MAX_SECONDS,
 ) -> CompiledGrammar:
     """What both allow."""
     return _combined(
-        "&", a, b, regular.intersection, lambda x, y: {"allOf": [x, y]}, BOTH, BOTH, max_pairs, max_crossed
+        "&", a, b, regular.intersection, lambda x, y: {"allOf": [x, y]}, BOTH, BOTH, max_pairs, max_crossed, max_seconds
     )
 
 
 def union(
-    a: CompiledGrammar, b: CompiledGrammar, *, max_pairs: int | None = None, max_crossed: int = MAX_CROSSED
+    a: CompiledGrammar,
+    b: CompiledGrammar,
+    *,
+    max_pairs: int | None = None,
+    max_crossed: int = MAX_CROSSED,
+    max_seconds: float = MAX_SECONDS,
 ) -> CompiledGrammar:
     """What at least one allows."""
-    return _combined("|", a, b, regular.union, lambda x, y: {"anyOf": [x, y]}, EITHER, EITHER, max_pairs, max_crossed)
+    return _combined(
+        "|", a, b, regular.union, lambda x, y: {"anyOf": [x, y]}, EITHER, EITHER, max_pairs, max_crossed, max_seconds
+    )
 
 
 def difference(
-    a: CompiledGrammar, b: CompiledGrammar, *, max_pairs: int | None = None, max_crossed: int = MAX_CROSSED
+    a: CompiledGrammar,
+    b: CompiledGrammar,
+    *,
+    max_pairs: int | None = None,
+    max_crossed: int = MAX_CROSSED,
+    max_seconds: float = MAX_SECONDS,
 ) -> CompiledGrammar:
     """What ``a`` allows and ``b`` does not."""
     machine_only = Combination(lambda dfa, machine: machine and not dfa)
@@ -84,17 +102,20 @@ def difference(
         machine_only,
         max_pairs,
         max_crossed,
+        max_seconds,
     )
 
 
-def complement(a: CompiledGrammar, *, max_pairs: int = MAX_PAIRS) -> CompiledGrammar:
+def complement(a: CompiledGrammar, *, max_pairs: int = MAX_PAIRS, max_seconds: float = MAX_SECONDS) -> CompiledGrammar:
     """What ``a`` does not allow: of a schema the JSON texts of all other values, else all other texts."""
     if a.dfa is not None:
         return _of_dfa(regular.complement(a.dfa), a.vocab, f"~({a.source})")
     if isinstance(a.recipe, SchemaRecipe):
         return _of_schemas(a.vocab, lambda x: {"not": x}, a.recipe)
     return _of_product(
-        Analysis(a.machine, regular.all_text(), DFA_ONLY, max_pairs=max_pairs), a.vocab, f"~({a.source})"
+        Analysis(a.machine, regular.all_text(), DFA_ONLY, max_pairs=max_pairs, max_seconds=max_seconds),
+        a.vocab,
+        f"~({a.source})",
     )
 
 
@@ -138,6 +159,7 @@ def _combined(
     if_b_is_regular: Combination,
     max_pairs: int | None,
     max_crossed: int,
+    max_seconds: float,
 ) -> CompiledGrammar:
     vocab, source = shared_vocabulary(a, b), f"({a.source}) {sign} ({b.source})"
     if a.dfa is not None and b.dfa is not None:
@@ -146,12 +168,18 @@ def _combined(
         return _of_schemas(vocab, of_schemas, a.recipe, b.recipe)
     most = MAX_PAIRS if max_pairs is None else max_pairs
     if a.dfa is not None:
-        return _of_product(Analysis(b.machine, a.dfa, if_a_is_regular, max_pairs=most), vocab, source)
+        return _of_product(
+            Analysis(b.machine, a.dfa, if_a_is_regular, max_pairs=most, max_seconds=max_seconds), vocab, source
+        )
     if b.dfa is not None:
-        return _of_product(Analysis(a.machine, b.dfa, if_b_is_regular, max_pairs=most), vocab, source)
+        return _of_product(
+            Analysis(a.machine, b.dfa, if_b_is_regular, max_pairs=most, max_seconds=max_seconds), vocab, source
+        )
     pair = PairMachine(a.machine, b.machine, if_a_is_regular, max_crossed=max_crossed)
     most = MAX_PAIRED if max_pairs is None else max_pairs
-    return _of_product(Analysis(pair.rsm, regular.all_bytes(), BOTH, max_pairs=most), vocab, source)
+    return _of_product(
+        Analysis(pair.rsm, regular.all_bytes(), BOTH, max_pairs=most, max_seconds=max_seconds), vocab, source
+    )
 
 
 def shared_vocabulary(a: CompiledGrammar, b: CompiledGrammar) -> Vocabulary:

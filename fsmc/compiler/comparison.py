@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from fsmc.compiler.algebra import allows_value, difference, shared_vocabulary
 from fsmc.compiler.automata import algebra as regular
 from fsmc.compiler.automata.counterexample import MAX_SEARCHED, Ending, counterexample
+from fsmc.compiler.automata.determinize import MAX_SECONDS
 from fsmc.compiler.automata.equivalence import difference_witness, shortest_string
 from fsmc.compiler.automata.lazy_rsm import LazyRSM
 from fsmc.compiler.automata.pair_machine import MAX_CROSSED
@@ -50,6 +52,7 @@ def subset(
     max_pairs: int | None = None,
     max_crossed: int = MAX_CROSSED,
     max_searched: int = MAX_SEARCHED,
+    max_seconds: float = MAX_SECONDS,
 ) -> Comparison:
     """Whether ``b`` allows all that ``a`` allows; the witness is a text that only ``a`` does.
 
@@ -59,7 +62,7 @@ def subset(
     Two schemas are compared by values: what is told is whether every value that is valid under ``a`` is under ``b``, in whatever order of
     its members; the witness is the text that ``a`` allows of a value that is not.
 
-    max_pairs, max_crossed: see algebra.py. max_searched: beginnings of texts that are looked at where it cannot be told exactly. Raises
+    max_pairs, max_crossed, max_seconds: see algebra.py. max_searched: beginnings of texts that are looked at where it cannot be told exactly. Raises
     ConstraintError or LimitExceeded if no text shows it among them.
     """
     shared_vocabulary(a, b)
@@ -67,7 +70,7 @@ def subset(
         return Comparison(shortest_string(regular.difference(a.dfa, b.dfa)))
     are_schemas = isinstance(a.recipe, SchemaRecipe) and isinstance(b.recipe, SchemaRecipe)
     try:
-        only = difference(a, b, max_pairs=max_pairs, max_crossed=max_crossed)
+        only = difference(a, b, max_pairs=max_pairs, max_crossed=max_crossed, max_seconds=max_seconds)
         return Comparison(_of_values(a, only, max_pairs) if are_schemas else _shortest(only))
     except EmptyLanguageError:
         return Comparison(None)
@@ -94,6 +97,7 @@ def equivalence(
     max_pairs: int | None = None,
     max_crossed: int = MAX_CROSSED,
     max_searched: int = MAX_SEARCHED,
+    max_seconds: float = MAX_SECONDS,
 ) -> Comparison:
     """Whether both allow the same; the witness is a text that exactly one of them does.
 
@@ -102,11 +106,13 @@ def equivalence(
     shared_vocabulary(a, b)
     if a.dfa is not None and b.dfa is not None:
         return Comparison(difference_witness(a.dfa, b.dfa))
+    limits: dict[str, Any] = {"max_pairs": max_pairs, "max_crossed": max_crossed}
+    limits |= {"max_searched": max_searched, "max_seconds": max_seconds}
     found: list[bytes] = []
     errors: list[ConstraintError | LimitExceeded] = []
     for one, other in ((a, b), (b, a)):
         try:
-            compared = subset(one, other, max_pairs=max_pairs, max_crossed=max_crossed, max_searched=max_searched)
+            compared = subset(one, other, **limits)
         except (ConstraintError, LimitExceeded) as error:
             errors.append(error)
             continue

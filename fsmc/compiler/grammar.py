@@ -216,13 +216,13 @@ class CompiledGrammar:
 
         return concatenation(self, other)
 
-    def subset_of(self, other: CompiledGrammar, **limits: int) -> Comparison:
+    def subset_of(self, other: CompiledGrammar, **limits: Any) -> Comparison:
         """Whether the other allows all that this one allows: true or false, with a ``witness`` if not.
 
         The witness is a text that only this one allows, and a shortest one, but where it had to be sought or values that were written have to
         be kept in mind. Two schemas are compared by values, in whatever order of their members.
 
-        limits: ``max_pairs``, ``max_crossed``, ``max_searched`` of `comparison.subset`. Raises ConstraintError or LimitExceeded where it
+        limits: ``max_pairs``, ``max_crossed``, ``max_searched``, ``max_seconds`` of `comparison.subset`. Raises ConstraintError or LimitExceeded where it
         cannot be told exactly and no short text shows it.
 
         >>> import fsmc
@@ -237,7 +237,7 @@ class CompiledGrammar:
 
         return subset(self, other, **limits)
 
-    def equivalent(self, other: CompiledGrammar, **limits: int) -> Comparison:
+    def equivalent(self, other: CompiledGrammar, **limits: Any) -> Comparison:
         """Whether both allow the same, as `subset_of`."""
         from fsmc.compiler.comparison import equivalence
 

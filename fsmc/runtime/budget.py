@@ -14,6 +14,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
@@ -67,7 +68,7 @@ _INSIDE_CHARACTER = 3
 
 _TEXT_BYTES = [byte for byte in range(256) if byte not in (0xC0, 0xC1) and byte < 0xF5]
 """All that occur in UTF-8."""
-_CONTINUATION = range(0x80, 0xC0)
+_CONTINUATION = bytes(range(0x80, 0xC0))
 """Those of them that do not begin a character."""
 
 
@@ -112,15 +113,14 @@ class TokenBudget:
         self._usable = ~np.isin(trie.token_ids, excluded)
         n_usable = np.concatenate(([0], np.cumsum(self._usable)))[trie.token_start]
         is_token = (spelled >= 0) & (n_usable[spelled + 1] > n_usable[spelled])
-        self._bytes = bytes(np.array(_TEXT_BYTES, np.uint8)[is_token])
-        has_all = len(self._bytes) == len(_TEXT_BYTES)
-        self._counts_bytes = not set(_CONTINUATION) - set(self._bytes)
-        steps = self.shortest.steps
+        self._is_spelled = is_spelled = _spelled_by(bytes(np.array(_TEXT_BYTES, np.uint8)[is_token]))
+        has_all, steps = bool(is_token.all()), self.shortest.steps
+        self._counts_bytes = is_spelled(_CONTINUATION)
         self.some = SomeTexts(
             machine,
             stacks.top,
-            steps if has_all else lambda state: [step for step in steps(state) if self._is_spelled(step[0])],
-            _recorded_of(machine) if has_all else None,
+            steps if has_all else lambda state: [step for step in steps(state) if is_spelled(step[0])],
+            _recorded_of(machine, is_spelled),
         )
         self._is_small = machine.is_regular and machine.n_states <= MAX_EXACT_STATES
         self._plans: dict[tuple[int, int, bool], _Rest | None] = {}
@@ -159,10 +159,6 @@ class TokenBudget:
         """The same of the shortest ending; NEVER where one of its bytes is no token."""
         ending = self.shortest.ending(state, stack, used)
         return ending.cost if ending is NO_ENDING or self._is_spelled(ending.text) else NEVER
-
-    def _is_spelled(self, text: bytes) -> bool:
-        """Whether each byte of a text is a token."""
-        return not text.translate(None, self._bytes)
 
     def is_plenty(self, here: _Place, n: int) -> bool:
         """Whether every allowed token leaves enough of ``n``, the end token among them."""
@@ -367,6 +363,11 @@ class TokenBudget:
         return NEVER if plan is None else len(plan)
 
 
+def _spelled_by(usable: bytes) -> Callable[[bytes], bool]:
+    """Whether a text has only these bytes, each of which is a token. (No method: what asks it would hold its owner.)"""
+    return lambda text: not text.translate(None, usable)
+
+
 def _steps_of(machine: RecursiveMachine) -> Steps | None:
     schema = _schema_of(machine)
     if schema is None:
@@ -382,13 +383,13 @@ def _sampler_of(schema: SchemaMachine) -> InstanceSampler:
     return InstanceSampler(schema, seed=0, max_steps=MAX_STEPS)
 
 
-def _recorded_of(machine: RecursiveMachine) -> Recorded | None:
+def _recorded_of(machine: RecursiveMachine, is_spelled: Callable[[bytes], bool]) -> Recorded | None:
     schema = _schema_of(machine)
     if schema is None:
         return None
-    from fsmc.compiler.schema.distinct import DistinctItems
+    from fsmc.compiler.schema.distinct import PLAIN, DistinctItems
 
-    return DistinctItems(schema)
+    return DistinctItems(schema, is_spelled) if is_spelled(PLAIN) else None
 
 
 def _schema_of(machine: RecursiveMachine) -> SchemaMachine | None:

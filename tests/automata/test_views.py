@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from math import comb
 from xml.etree import ElementTree
 
 import numpy as np
@@ -144,6 +145,34 @@ def test_svg_draws_every_state_and_edge() -> None:
     assert len(circles) == dfa.n_states - 1 + dfa.accepting.sum()
     left, top, width, height = map(float, root.get("viewBox").split())
     assert all(left < float(x) < left + width and top < float(y) < top + height for x, y in circles)
+
+
+@pytest.mark.parametrize(
+    "pattern", ["a-b-", "[0-9]{4}-(0[1-9]|1[0-2])", r"[a-z0-9._]+@[a-z0-9]+(\.[a-z]{2,4})+", "(a-b)*"]
+)
+def test_svg_labels_are_beside_their_own_edge(pattern) -> None:
+    """Level edges leave their label free, so that a dash can be read; the label is nearer to its own edge than to any other."""
+    root = ElementTree.fromstring(compiled(pattern).to_svg())
+    svg = "{http://www.w3.org/2000/svg}"
+    curves = []
+    for path in root.findall(f"{svg}path"):
+        points = np.array([float(number) for number in re.findall(r"-?[\d.]+", path.get("d"))]).reshape(-1, 2)
+        t = np.linspace(0, 1, 200)[:, None]
+        n = len(points) - 1
+        curves.append(sum(comb(n, i) * (1 - t) ** (n - i) * t**i * points[i] for i in range(n + 1)))
+    texts = [text for text in root.findall(f"{svg}text") if text.find(f"{svg}title") is not None]
+    assert len(texts) == len(curves)
+    boxes = []
+    for i, text in enumerate(texts):
+        middle = np.array([float(text.get("x")), float(text.get("y"))])
+        away = [np.hypot(*(curve - middle).T).min() for curve in curves]
+        assert away[i] == min(away)
+        if np.ptp(curves[i][:, 1]) < 1:
+            assert away[i] > 8
+        boxes.append((*middle, 7.4 * len(text.find(f"{svg}title").tail), 13))
+    for i, (x, y, width, height) in enumerate(boxes):
+        for x2, y2, width2, height2 in boxes[:i]:
+            assert abs(x - x2) > (width + width2) / 2 or abs(y - y2) > (height + height2) / 2
 
 
 def test_svg_of_a_large_machine_is_refused() -> None:

@@ -333,7 +333,7 @@ def test_light_dark_and_phone(open_page, pages, tokenizer, axe, name, text) -> N
     elif name == "long names":
         members = {f"a_name_that_is_much_longer_than_what_a_box_can_show{i}": {} for i in ("", 2)}
         inside = {"type": "object", "properties": members, "required": list(members), "additionalProperties": False}
-        outside = {**inside, "properties": {key: inside for key in members}}
+        outside = {**inside, "properties": dict.fromkeys(members, inside)}
         compiler = fsmc.GrammarCompiler(tokenizer.vocabulary, cache_dir=None, whitespace="json")
         html = page(compiler.compile_json_schema(outside).machine, title=name, vocabulary=tokenizer.vocabulary)
     elif name == "deep":

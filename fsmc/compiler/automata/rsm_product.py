@@ -15,10 +15,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from fsmc.compiler.automata.determinize import MAX_SECONDS
 from fsmc.compiler.automata.dfa import DEAD, DFA
 from fsmc.compiler.automata.recursion import RecursiveMachine
 from fsmc.compiler.automata.tables import CALL, EXIT, RECORDED
 from fsmc.compiler.errors import ConstraintError, LimitExceeded
+from fsmc.jit import working_seconds
 
 MAX_PAIRS = 200_000
 
@@ -31,6 +33,13 @@ class Pair(NamedTuple):
 
     state: int
     dfa: int
+
+
+class Again(NamedTuple):
+    """A pair that reads once more a byte, one of ``bytes``, which what it called has left to it."""
+
+    pair: Pair
+    bytes: int
 
 
 class WayOut(NamedTuple):
@@ -55,6 +64,10 @@ class Move(NamedTuple):
 
 Ways = dict[WayOut, int]
 """Ways out, each with the fewest bytes to it."""
+
+
+_Waiting = dict["Pair | Again", None]
+_Spelling = Iterator["bytes | _Spelling"]  # the pieces of a text, or how to spell one
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,19 +95,26 @@ DFA_ONLY = Combination(lambda dfa, machine: dfa and not machine)
 class Analysis:
     """The ways out of all pairs that can be reached. A machine that grows is grown as far as the DFA lets texts walk.
 
-    Raises LimitExceeded for more than ``max_pairs``, ConstraintError for a machine in which it matters what a call has read.
+    Raises LimitExceeded for more than ``max_pairs`` or ``max_seconds``, ConstraintError for a machine in which it matters what a call has read.
     """
 
     def __init__(
-        self, machine: RecursiveMachine, dfa: DFA, combination: Combination, *, max_pairs: int = MAX_PAIRS
+        self,
+        machine: RecursiveMachine,
+        dfa: DFA,
+        combination: Combination,
+        *,
+        max_pairs: int = MAX_PAIRS,
+        max_seconds: float = MAX_SECONDS,
     ) -> None:
         self.machine, self.dfa, self.combination, self.max_pairs = machine, dfa, combination, max_pairs
         self._next = dfa.delta[:, dfa.byte_class].astype(np.int64)
         self._moves: dict[Pair, list[Move]] = {}
-        self._ways: dict[Pair, Ways] = {}
-        self._readers: dict[Pair, set[Pair]] = {}
+        self._ways: dict[Pair | Again, Ways] = {}
+        self._readers: dict[Pair | Again, set[Pair | Again]] = {}
+        self._n_again = 0
         self.start = Pair(machine.start, dfa.start)
-        self._explore()
+        self._explore(max_seconds)
         self.accepted = frozenset(
             WayOut("end", outcome, accepts)
             for outcome in {way.outcome for way in self.ways(self.start) if way.kind == "end"}
@@ -120,7 +140,17 @@ class Analysis:
         ends = [way for way in ways if way in self.accepted]
         if not ends:
             return None
-        return b"".join(self._spell(self.start, min(ends, key=lambda way: (ways[way], way))))
+        parts: list[bytes] = []
+        spellings = [self._spell(self.start, min(ends, key=lambda way: (ways[way], way)))]
+        while spellings:  # no recursion: texts are longer than Python's stack is deep
+            piece = next(spellings[-1], None)
+            if piece is None:
+                spellings.pop()
+            elif isinstance(piece, bytes):
+                parts.append(piece)
+            else:
+                spellings.append(piece)
+        return b"".join(parts)
 
     # ── moves ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -177,30 +207,41 @@ class Analysis:
 
     # ── ways out ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _explore(self) -> None:
+    def _explore(self, max_seconds: float) -> None:
         """Until nothing becomes shorter. Ways are read as they are known so far; whoever reads them is asked again."""
-        waiting = {self.start: None} if self.alive(self.start) else {}
+        waiting: _Waiting = {self.start: None} if self.alive(self.start) else {}
+        began = working_seconds()
         while waiting:
-            pair, _ = waiting.popitem()  # the last one first: what it leads to was met after it
-            found: Ways = {self.end(pair): 0}
-            for move in self.moves(pair):
-                self._merge(found, self.through(move, pair, waiting), 0)
-            if found != self._ways.get(pair):
-                self._ways[pair] = found
-                waiting.update(dict.fromkeys(self._readers.get(pair, ())))
+            seconds = working_seconds() - began
+            if seconds > max_seconds:
+                raise LimitExceeded("max_seconds", max_seconds, seconds, "the combination takes too long")
+            place, _ = waiting.popitem()  # the last one first: what it leads to was met after it
+            if isinstance(place, Again):
+                found: Ways = {}
+                moves = self.redone(*place)
+            else:
+                found, moves = {self.end(place): 0}, iter(self.moves(place))
+            for move in moves:
+                self._merge(found, self.through(move, place, waiting), 0)
+            if found != self._ways.get(place):
+                self._ways[place] = found
+                waiting.update(dict.fromkeys(self._readers.get(place, ())))
 
-    def _read(self, pair: Pair, reader: Pair | None, waiting: dict[Pair, None] | None) -> Ways:
-        """The ways of a pair; noted, while exploring, as read by ``reader``."""
-        if not self.alive(pair):
+    def _read(self, place: Pair | Again, reader: Pair | Again | None, waiting: _Waiting | None) -> Ways:
+        """The ways from a place; noted, while exploring, as read by ``reader``."""
+        if not self.alive(place.pair if isinstance(place, Again) else place):
             return {}
         if reader is not None and waiting is not None:
-            self._readers.setdefault(pair, set()).add(reader)
-            if pair not in self._ways and pair not in waiting:
-                self._ways[pair] = {}
-                waiting[pair] = None
-        return self._ways.get(pair, {})
+            self._readers.setdefault(place, set()).add(reader)
+            if place not in self._ways and place not in waiting:
+                self._n_again += isinstance(place, Again)
+                if self._n_again > self.max_pairs:
+                    raise LimitExceeded("max_pairs", self.max_pairs, self._n_again, "the combination is too large")
+                self._ways[place] = {}
+                waiting[place] = None
+        return self._ways.get(place, {})
 
-    def through(self, move: Move, reader: Pair | None = None, waiting: dict[Pair, None] | None = None) -> Ways:
+    def through(self, move: Move, reader: Pair | Again | None = None, waiting: _Waiting | None = None) -> Ways:
         """The ways out that begin with a move."""
         if move.out is not None:
             return {move.out: 0 if move.out.kind == "redo" else 1}
@@ -215,7 +256,7 @@ class Analysis:
         return found
 
     def beyond(
-        self, frame: int, way: WayOut, reader: Pair | None = None, waiting: dict[Pair, None] | None = None
+        self, frame: int, way: WayOut, reader: Pair | Again | None = None, waiting: _Waiting | None = None
     ) -> Ways:
         """The caller's ways out after a way out of what it called."""
         if way.kind == "end":
@@ -223,13 +264,8 @@ class Analysis:
         to = self.after(frame, way)
         if not self.alive(to):
             return {}
-        if way.kind == "exit":
-            return self._read(to, reader, waiting)
-        self._read(to, reader, waiting)
-        found: Ways = {}
-        for move in self.redone(to, way.bytes):
-            self._merge(found, self.through(move, reader, waiting), 0)
-        return found
+        ways = self._read(to, reader, waiting)
+        return ways if way.kind == "exit" else self._read(Again(to, way.bytes), reader, waiting)
 
     def redone(self, pair: Pair, among: int) -> Iterator[Move]:
         """The moves of a pair that begin with one of some bytes, each with those of its bytes."""
@@ -247,18 +283,18 @@ class Analysis:
 
     # ── texts ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _spell(self, pair: Pair, wanted: WayOut) -> Iterator[bytes]:
+    def _spell(self, pair: Pair, wanted: WayOut) -> _Spelling:
         """The bytes of a shortest text that leads from a pair to a way out."""
         if self.end(pair) == wanted:
             return
         length = self.ways(pair)[wanted]
         for move in self.moves(pair):
             if self.through(move).get(wanted) == length:
-                yield from self._spell_move(move, wanted)
+                yield self._spell_move(move, wanted)
                 return
         raise AssertionError("a way out has a move that leads to it")
 
-    def _spell_move(self, move: Move, wanted: WayOut) -> Iterator[bytes]:
+    def _spell_move(self, move: Move, wanted: WayOut) -> _Spelling:
         length, byte = self.through(move)[wanted], (move.bytes & -move.bytes).bit_length() - 1
         if move.out is not None:
             if move.out.kind != "redo":
@@ -267,17 +303,17 @@ class Analysis:
         assert move.to is not None
         yield bytes((byte,))
         if move.frame < 0:
-            yield from self._spell(move.to, wanted)
+            yield self._spell(move.to, wanted)
             return
         for way, inner in self.ways(move.to).items():
             if inner + 1 + self.beyond(move.frame, way).get(wanted, 1 << 60) == length:
-                yield from self._spell(move.to, way)
+                yield self._spell(move.to, way)
                 if way.kind == "exit":
-                    yield from self._spell(self.after(move.frame, way), wanted)
+                    yield self._spell(self.after(move.frame, way), wanted)
                 elif way.kind == "redo":
                     moves = self.redone(self.after(move.frame, way), way.bytes)
                     best = length - inner - 1
-                    yield from self._spell_move(next(m for m in moves if self.through(m).get(wanted) == best), wanted)
+                    yield self._spell_move(next(m for m in moves if self.through(m).get(wanted) == best), wanted)
                 return
 
 

@@ -2,12 +2,14 @@
 
 States stand in columns by their distance from the start; within a column they are ordered by where their predecessors
 stand, which avoids most crossings. Edges to the next column are straight, edges further on bend upwards, edges back
-bend downwards, loops sit on top.
+bend downwards, loops sit on top. A label stands on the side to which its edge bends, where its edge is level, else across it; where others are in the
+way it slides along.
 """
 
 from __future__ import annotations
 
-from math import hypot
+from itertools import pairwise
+from math import dist, hypot
 from xml.sax.saxutils import escape
 
 from fsmc.compiler.automata.dfa import DEAD, DFA
@@ -17,18 +19,26 @@ from fsmc.compiler.errors import LimitExceeded
 MAX_DRAWN_STATES = 100
 
 Point = tuple[float, float]
+Box = tuple[float, float, float, float]  # its middle, half its width and height
 
 _RADIUS, _COLUMN, _ROW, _LABEL = 17, 125, 75, 20  # pixels; _LABEL in characters
+_MANY = 500  # edges: of more nobody reads the labels, and finding room for them takes quadratic time
+_CHARACTER, _LINE, _BESIDE = (
+    3.7,
+    7.5,
+    10.0,
+)  # pixels: half the width and height of a character, and from an edge to its label's middle
 
 _STYLE = """
   svg { --ink: #1f2328; --paper: #ffffff; --mark: #0969da; }
   @media (prefers-color-scheme: dark) { svg { --ink: #e6edf3; --paper: #0d1117; --mark: #58a6ff; } }
   .paper { fill: var(--paper); }
   circle, path { fill: none; stroke: var(--ink); stroke-width: 1.3; }
+  .behind { fill: var(--paper); fill-opacity: 0.85; }
   .head { fill: var(--ink); stroke: none; }
   .start { stroke: var(--mark); }
   text { font: 12px ui-monospace, monospace; fill: var(--ink); text-anchor: middle; dominant-baseline: central;
-         paint-order: stroke; stroke: var(--paper); stroke-width: 4px; }
+         paint-order: stroke; stroke: var(--paper); stroke-width: 3px; }
 """
 
 
@@ -50,12 +60,25 @@ def to_svg(dfa: DFA, max_states: int = MAX_DRAWN_STATES) -> str:
     pairs = {(source, target) for source, target, _ in edges}
     drawn: list[str] = []
     extent = [point for x, y in places.values() for point in ((x - 40, y - 30), (x + 30, y + 30))] or [(0.0, 0.0)]
-    for source, target, label in edges:
-        path, (x, y) = _curve(places[source], places[target], (target, source) in pairs)
-        extent += [(x - 3.7 * min(len(label), _LABEL), y - 10), (x + 3.7 * min(len(label), _LABEL), y + 10)]
+    labels: list[str] = []
+    taken: list[Box] = [(x, y, _RADIUS + 2.0, _RADIUS + 2.0) for x, y in places.values()]
+    curves = [_curve(places[p], places[q], (q, p) in pairs) for p, q, _ in edges]
+    ways = [[_between(curve, i / 24) for i in range(25)] for curve in curves]
+    for i, ((_, _, label), curve) in enumerate(zip(edges, curves, strict=True)):
         short = label if len(label) <= _LABEL else label[: _LABEL - 1] + "…"
-        drawn.append(f'<path d="{path}" marker-end="url(#arrow)"/>')
-        drawn.append(f'<text x="{x:.1f}" y="{y:.1f}"><title>{escape(label)}</title>{escape(short)}</text>')
+        width = _CHARACTER * len(short)
+        x, y = (
+            _room(curve, width, ways[:i] + ways[i + 1 :], taken)
+            if len(edges) <= _MANY
+            else _label_places(curve, width)[0]
+        )
+        taken.append((x, y, width, _LINE))
+        extent += [(x - width, y - 10), (x + width, y + 10)]
+        drawn.append(f'<path d="{_path(curve)}" marker-end="url(#arrow)"/>')
+        size = f'width="{2 * width:.1f}" height="{2 * _LINE:.1f}"'
+        labels.append(f'<rect class="behind" x="{x - width:.1f}" y="{y - _LINE:.1f}" {size}/>')
+        labels.append(f'<text x="{x:.1f}" y="{y:.1f}"><title>{escape(label)}</title>{escape(short)}</text>')
+    drawn += labels
     for state, (x, y) in places.items():
         style = ' class="start"' if state == dfa.start else ""
         for radius in (_RADIUS, _RADIUS - 4)[: 1 + int(dfa.accepting[state])]:
@@ -99,17 +122,11 @@ def _place(dfa: DFA, edges: list[tuple[int, int, str]]) -> dict[int, Point]:
     return places
 
 
-def _curve(p: Point, q: Point, both_ways: bool) -> tuple[str, Point]:
-    """The path of an edge from circle to circle, and the middle of its label."""
+def _curve(p: Point, q: Point, both_ways: bool) -> list[Point]:
+    """The edge from circle to circle: the points of a Bézier curve, four of a loop, else three."""
     if p == q:
         x, y = p[0], p[1] - _RADIUS
-        return (
-            f"M{x - 7:.1f} {y + 2:.1f} C{x - 28:.1f} {y - 34:.1f} {x + 28:.1f} {y - 34:.1f} {x + 7:.1f} {y + 2:.1f}",
-            (
-                x,
-                y - 27,
-            ),
-        )
+        return [(x - 7, y + 2), (x - 28, y - 34), (x + 28, y - 34), (x + 7, y + 2)]
     dx, dy = q[0] - p[0], q[1] - p[1]
     length = hypot(dx, dy)
     if dx == _COLUMN:
@@ -118,9 +135,46 @@ def _curve(p: Point, q: Point, both_ways: bool) -> tuple[str, Point]:
         bend = 28 + 0.16 * length
     # The control point lies to the left of the direction of travel: above an edge that goes right, below one that goes back.
     control = ((p[0] + q[0]) / 2 + 2 * bend * dy / length, (p[1] + q[1]) / 2 - 2 * bend * dx / length)
-    a, b = _towards(p, control), _towards(q, control)
-    label = ((p[0] + 2 * control[0] + q[0]) / 4, (p[1] + 2 * control[1] + q[1]) / 4)
-    return f"M{a[0]:.1f} {a[1]:.1f} Q{control[0]:.1f} {control[1]:.1f} {b[0]:.1f} {b[1]:.1f}", label
+    return [_towards(p, control), control, _towards(q, control)]
+
+
+def _path(curve: list[Point]) -> str:
+    first, *rest = (f"{x:.1f} {y:.1f}" for x, y in curve)
+    return f"M{first} {'Q' if len(rest) == 2 else 'C'}{' '.join(rest)}"
+
+
+def _between(curve: list[Point], t: float) -> Point:
+    """The point of the curve at t of 0 to 1 (de Casteljau)."""
+    while len(curve) > 1:
+        curve = [((1 - t) * a[0] + t * b[0], (1 - t) * a[1] + t * b[1]) for a, b in pairwise(curve)]
+    return curve[0]
+
+
+def _label_places(curve: list[Point], width: float) -> list[Point]:
+    """Where the middle of the label, so many pixels to each side, may be: the best places first."""
+    if len(curve) == 4:
+        x, y = _between(curve, 0.5)
+        return [(x, y - _BESIDE)]
+    side = _BESIDE if curve[2][0] < curve[0][0] else -_BESIDE
+    near, far = [], []
+    for t in (0.5, 0.4, 0.6, 0.3, 0.7):
+        (x, y), (x1, y1), (x2, y2) = (_between(curve, t + step) for step in (0, -0.01, 0.01))
+        is_level = abs(y2 - y1) * min(width, 20.0) < 7 * abs(x2 - x1)
+        near.append((x, y + side * is_level))
+        far.append((x, y - side * is_level))
+    return near + far
+
+
+def _room(curve: list[Point], width: float, others: list[list[Point]], taken: list[Box]) -> Point:
+    """The best place for a label that is on no other one and on no other edge; else on no other one; else the best."""
+    places = _label_places(curve, width)
+    free = [place for place in places if not any(_overlap((*place, width, _LINE), box) for box in taken)]
+    apart = (p for p in free if all(dist(p, point) > _BESIDE + 1 for way in others for point in way))
+    return next(apart, (free or places)[0])
+
+
+def _overlap(a: Box, b: Box) -> bool:
+    return abs(a[0] - b[0]) < a[2] + b[2] and abs(a[1] - b[1]) < a[3] + b[3]
 
 
 def _towards(center: Point, other: Point) -> Point:

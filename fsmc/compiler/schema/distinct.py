@@ -7,6 +7,8 @@ Where one more item has to come whether or not it is needed, n is at least k + 1
 
 from __future__ import annotations
 
+import string
+from collections.abc import Callable
 from dataclasses import replace
 
 from fsmc.compiler.errors import LimitExceeded, UnsupportedSchemaError
@@ -24,11 +26,17 @@ MAX_ITEMS, MAX_STEPS = 32, 5_000
 """Items that are written out to find a bound, and states that may be looked at for one."""
 
 
-class DistinctItems:
-    """What `SomeTexts` asks about recorded calls, for the machine of a schema: see there."""
+PLAIN = (string.ascii_letters + string.digits + string.punctuation + " \n").encode()
+"""Of these free strings and numbers are made, and what stands between items."""
 
-    def __init__(self, machine: SchemaMachine) -> None:
-        self.machine = machine
+
+class DistinctItems:
+    """What `SomeTexts` asks about recorded calls, for the machine of a schema: see there. is_spelled: which texts may be written, those
+    of PLAIN among them."""
+
+    def __init__(self, machine: SchemaMachine, is_spelled: Callable[[bytes], bool] = lambda text: True) -> None:
+        assert is_spelled(PLAIN)
+        self.machine, self.is_spelled = machine, is_spelled
         self._written: dict[tuple[ArrayShape, int, int], int | None] = {}
 
     def after(self, frame: int, outcome: int) -> tuple[int, int]:
@@ -90,4 +98,5 @@ class DistinctItems:
         while not m.emptiness.count_at_least(item, n):
             n -= 1
         payloads = (*shape.static, Unique(shape.unique_pointer), MinItems(n))
-        return len(short_array(m, table.conj(map(table.atom, payloads)), depth, MAX_STEPS))
+        text = short_array(m, table.conj(map(table.atom, payloads)), depth, MAX_STEPS)
+        return len(text) if self.is_spelled(text) else None
