@@ -19,6 +19,8 @@ from fsmc.compiler.automata.dfa import DEAD
 from fsmc.compiler.automata.lazy_rsm import LazyRSM
 from fsmc.compiler.automata.recursion import RecursiveMachine
 from fsmc.compiler.automata.tables import CALL, EXIT, RECORDED
+from fsmc.compiler.cfg.machine import GrammarMachine
+from fsmc.compiler.cfg.rule_names import rule_of_outcome, rule_of_state
 from fsmc.compiler.errors import LimitExceeded
 
 PLAIN_EDGE, CALL_EDGE, EXIT_EDGE, REDO_EDGE = range(4)
@@ -218,6 +220,10 @@ def _label(search: _Search, entries: list[int]) -> str:
     machine = search.machine
     if machine.start in entries:
         return "the whole text"
+    if isinstance(machine, LazyRSM) and isinstance(machine.builder, GrammarMachine):
+        builder = machine.builder
+        rules = list(dict.fromkeys(rule_of_state(builder, entry) for entry in entries))
+        return " | ".join(rules[:4]) + (" …" if len(rules) > 4 else "")
     called = [search.first_bytes[entry] for entry in entries if entry in search.first_bytes]
     keys = list(search.sets)
     first = {low for byte_set, _ in called for low in _ranges(keys[byte_set])[::2]}
@@ -237,7 +243,10 @@ def _label(search: _Search, entries: list[int]) -> str:
 
 
 def _return_names(machine: RecursiveMachine, returns: list[tuple[int, int, int]]) -> dict[tuple[int, int], str]:
-    """Of calls that read keys: the name that an outcome stands for."""
+    """The name that an outcome stands for: of calls that read keys, and of a grammar's rules."""
+    if isinstance(machine, LazyRSM) and isinstance(machine.builder, GrammarMachine):
+        builder = machine.builder
+        return {(frame, outcome): rule_of_outcome(builder, outcome) for frame, outcome, _ in returns}
     if not isinstance(machine, LazyRSM) or not getattr(machine.builder, "is_json", False):
         return {}
     names = {}
