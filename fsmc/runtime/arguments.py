@@ -6,6 +6,7 @@ import math
 import numbers
 import operator
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 
 _ZERO: Any = 0  # mypy knows no order of Real
@@ -99,14 +100,18 @@ def items(name: str, value: Any, what: str) -> tuple[Any, ...]:
     """The items of a list, none for None. TypeError for what is no list: ``what`` says what it is to be."""
     if value is None:
         return ()
-    if isinstance(value, (str, bytes, bytearray, Mapping)) or not isinstance(value, Iterable):
-        raise TypeError(f"{name} must be {what}, not {described(value)}")
-    return tuple(value)
+    if not isinstance(value, (str, bytes, bytearray, Mapping)):
+        with suppress(TypeError):
+            return tuple(value)
+    raise TypeError(f"{name} must be {what}, not {described(value)}")
 
 
 def within(name: str, ids: Iterable[int], size: int, of: str = "the vocabulary") -> None:
     """ValueError for the first id that is not below ``size``."""
-    for id_ in ids:
+    found = tuple(ids)
+    if not found or (min(found) >= 0 and max(found) < size):
+        return
+    for id_ in found:
         if not 0 <= id_ < size:
             raise ValueError(f"{name}: token id {shown(id_)} is outside {of}, whose ids are 0 to {size - 1}")
 

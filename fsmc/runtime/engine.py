@@ -19,7 +19,7 @@ from fsmc.compiler.errors import FsmcError
 from fsmc.compiler.grammar import CompiledGrammar
 from fsmc.compiler.tokens.vocabulary import Vocabulary
 from fsmc.jumpforward.retokenize import Retokenizer
-from fsmc.runtime.arguments import described
+from fsmc.runtime.arguments import described, integer
 from fsmc.runtime.bitmask import allocate_token_bitmask, apply_token_bitmask_inplace
 from fsmc.runtime.engine_row import Row
 from fsmc.runtime.generation import encode_prompt, eos_of
@@ -87,17 +87,16 @@ class Engine:
         prefix_cache_bytes: int = 1 << 28,
         on_step: Callable[[Step], None] | None = None,
     ) -> None:
-        for name, value in (("max_batch_size", max_batch_size), ("max_tokens_per_pass", max_tokens_per_pass)):
-            if value < 1:
-                raise ValueError(f"{name}={value} must be at least 1")
+        self.max_batch_size = integer("max_batch_size", max_batch_size, 1)
+        self.max_tokens_per_pass = integer("max_tokens_per_pass", max_tokens_per_pass, 1)
         self.vocab = vocab if vocab is not None else Vocabulary.from_huggingface(tokenizer)
         self.model, self.tokenizer = PackedModel(model), tokenizer
-        self.prefixes = PrefixCache(prefix_cache_bytes)
-        self.max_batch_size, self.max_tokens_per_pass, self.on_step = max_batch_size, max_tokens_per_pass, on_step
+        self.prefixes = PrefixCache(integer("prefix_cache_bytes", prefix_cache_bytes, 0))
+        self.on_step = on_step
         self._eos = frozenset(self.vocab.eos_token_ids) | frozenset(t for t in eos_of(model) if t < self.vocab.size)
         self._retokenizers: WeakKeyDictionary[CompiledGrammar, Retokenizer] = WeakKeyDictionary()
         self._mask_thread = MaskThread()
-        self._mask = allocate_token_bitmask(max_batch_size, self.vocab.size)
+        self._mask = allocate_token_bitmask(self.max_batch_size, self.vocab.size)
         self._waiting: list[Row] = []
         self._running: list[Row] = []
         self._sampling = SamplingBatch.of([])  # row by row what runs
@@ -234,15 +233,19 @@ class Engine:
                 if row.finish_reason is None:
                     continue
             else:
-                row.admitted = time.perf_counter()
-                self._running.append(row)
-                self._sampling = self._sampling.merge(SamplingBatch.of([row.request.sampling]))
+                self._guarded(row, self._join, row)
             gone.append(row)
             if row.finish_reason is not None:
                 row.respond()
         if gone:
             with self._news:
                 self._waiting = [row for row in self._waiting if row not in gone]
+
+    def _join(self, row: Row) -> None:
+        sampling = self._sampling.merge(SamplingBatch.of([row.request.sampling]))
+        row.admitted = time.perf_counter()
+        self._running.append(row)
+        self._sampling = sampling
 
     def _give_up(self, row: Row, waiting: Sequence[Row]) -> None:
         """Its grammar need not be compiled any more, on its account."""
@@ -261,7 +264,8 @@ class Engine:
                 if outcome is None:
                     return False
                 if not isinstance(outcome, CompiledGrammar):
-                    raise FsmcError(outcome.message) from getattr(outcome, "error", None)
+                    why = getattr(outcome, "message", None) or f"the grammar's poll gave {described(outcome)}"
+                    raise FsmcError(why) from getattr(outcome, "error", None)
                 grammar = outcome
             self._open(row, grammar)
         known = self.prefixes.match_length(row.sequence)

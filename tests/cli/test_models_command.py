@@ -128,3 +128,28 @@ def test_many_requests(fsmc_command, toy_folder, tmp_path) -> None:
     assert json.loads(json.loads(outcome.out)["text"]) in ("yes", "no")
     outcome = fsmc_command("generate", "abc", "--requests", path, "--model", toy_folder)
     assert outcome.code == 2 and "--requests" in outcome.err
+
+
+def test_no_line_keeps_the_others_from_their_answers(fsmc_command, toy_folder, tmp_path) -> None:
+    good = b'{"prompt": "x", "regex": "(yes|no)!"}'
+    bad = {
+        b'{"prompt": "x", "regex": "a", "logit_bias": {"1180591620717411303424": 1}}': "logit_bias",
+        b'{"prompt": "x", "regex": "a", "logit_bias": {"400": 1}}': "token id 400 is outside the vocabulary",
+        b'{"prompt": "x", "stop": 5}': "stop must be a list of strings, not int (5)",
+        b'{"prompt": "x", "temperature": 1' + b"0" * 400 + b"}": "temperature=1000",
+        b'{"prompt": "x", "max_tokens": true}': "max_tokens must be an integer, not bool",
+        b'{"prompt": "x", "never_cut_off": "no"}': "never_cut_off must be True or False",
+        b'{"prompt": "\\ud800", "id": "\\ud800"}': "surrogate",
+        b'{"prompt": "\xff"}': "utf-8",
+        b"[" * 100_000: "recursion",
+        b'{"messages": []}': "messages must be a list of at least one message",
+    }
+    path = tmp_path / "requests.jsonl"
+    path.write_bytes(b"\xef\xbb\xbf" + b"\r\n".join([good, *bad, good]))
+    outcome = fsmc_command("generate", "--requests", path, "--model", toy_folder)
+    assert outcome.code == 1 and f"{len(bad)} of the requests failed" in outcome.err
+    answers = sorted(map(json.loads, outcome.out.splitlines()), key=lambda record: record["line"])
+    assert answers[0]["text"] == answers[-1]["text"] and answers[0]["text"] in ("yes!", "no!")
+    for answer, why in zip(answers[1:-1], bad.values(), strict=True):
+        assert why in answer["error"], answer
+    assert answers[7]["id"] == "\ud800"

@@ -500,8 +500,10 @@ def test_requests_from_many_threads(toy: Any, grammars: Any) -> None:
 
 
 def test_arguments(toy: Any) -> None:
-    with pytest.raises(ValueError, match="max_batch_size"):
-        engine_of(toy, max_batch_size=0)
+    for name in ("max_batch_size", "max_tokens_per_pass", "prefix_cache_bytes"):
+        for value in (-1, 1.5, "a", None, True):
+            with pytest.raises((TypeError, ValueError), match=name):
+                engine_of(toy, **{name: value})
     with pytest.raises(ValueError, match="jump"):
         Request(PROMPT, jump="sometimes")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="max_new_tokens"):
