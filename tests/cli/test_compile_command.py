@@ -63,7 +63,7 @@ def test_pattern_from_a_file_with_flags(fsmc_command, tokenizer_file, tmp_path) 
     [
         (["a{5,2}", "-o", "x.fsmc"], 2, "^^^^^"),
         (["a", "-o", "x.bin"], 2, ".fsmc"),
-        (["-o", "x.fsmc"], 2, "give a pattern or --file"),
+        (["-o", "x.fsmc"], 2, "give a pattern, --file, --schema"),
         (["(a|b)*a(a|b){14}", "-o", "x.fsmc", "--max-states", "100"], 4, "max_states=100"),
         (["a", "-o", "no/such/folder/x.fsmc"], 3, "error: no/such/folder: "),
     ],
