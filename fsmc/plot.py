@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from fsmc.cli.trace import ByteStep, TokenStep, byte_steps, token_steps
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from fsmc.compiler.grammar import CompiledGrammar
@@ -112,11 +113,10 @@ def plot_trace(walked: Trace, title: str = "") -> Figure:
     masks.set_ylim(0.7, walked.vocab_size * 1.6)
     masks.axhline(walked.vocab_size, color=_SOFT, linewidth=0.8, linestyle=":")
     masks.set_ylabel("allowed tokens")
-    masks.set_title(title, loc="left", fontsize=10)
     density = sum(walked.density) / max(1, len(steps))
-    masks.set_title(
-        f"forced: {walked.forced_share:.0%} of the bytes; mean mask density {density:.2%}", loc="right", fontsize=9
-    )
+    says = f"forced: {walked.forced_share:.0%} of the bytes; mean mask density {density:.2%}"
+    masks.annotate(says, (0, 1), (0, 5), xycoords="axes fraction", textcoords="offset points", fontsize=9)
+    _write_title(masks, title, figure.get_figwidth(), pad=20)
     states.scatter(places, [step.state for step in steps], color=colours, s=18)
     states.set_ylabel("state")
     calls.step(places, [step.depth for step in steps], where="mid", color=_SOFT)
@@ -147,10 +147,27 @@ def plot_compile_times(times: Sequence[CompileTime], title: str = "") -> Figure:
     axis.set_yscale("log")
     axis.set_xlabel("states of the machine")
     axis.set_ylabel("CPU time to compile, ms")
-    axis.set_title(title, loc="left", fontsize=10)
+    _write_title(axis, title, figure.get_figwidth())
     axis.grid(True, which="major", linewidth=0.4, color="#d0d7de")
     axis.spines[["top", "right"]].set_visible(False)
     return figure
+
+
+def _write_title(axis: Axes, title: str, inches: float, pad: float = 6.0) -> None:
+    """In letters small enough for the width of the figure; what would be smaller than can be read is cut."""
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.textpath import text_to_path
+
+    def width(text: str, size: float) -> float:
+        return float(
+            text_to_path.get_text_width_height_descent(text.replace("$", "S"), FontProperties(size=size), False)[0]
+        )
+
+    room = 72 * (inches - 1.1)  # points; the axis has its labels on the left
+    while title and width(title, 7) > room:
+        title = title.removesuffix("…")[:-1] + "…" if len(title) > 1 else ""
+    size = min(10.0, 10 * room / max(1.0, width(title, 10)))
+    axis.set_title(title, loc="left", fontsize=size, pad=pad, parse_math=False)
 
 
 def _is_forced(step: ByteStep) -> bool:

@@ -337,6 +337,6 @@ def test_only_compiled_constraints_are_combined(other: Any) -> None:
 def test_combining_ends_in_time() -> None:
     ambiguous = COMPILER.compile_grammar('root ::= item+\nitem ::= item item | [x(] root? ")"?')
     pairs = COMPILER.compile_regex("(..)*")
-    with pytest.raises(fsmc.LimitExceeded, match="max_seconds=0.2 exceeded"):
+    with pytest.raises(fsmc.LimitExceeded, match=r"max_seconds=0\.2 exceeded"):
         intersection(ambiguous, pairs, max_seconds=0.2)
     assert ambiguous.subset_of(pairs, max_seconds=0.2).witness == b"x"

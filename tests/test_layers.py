@@ -46,6 +46,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "fsmc.compiler.syntax",
         "fsmc.compiler.automata",
         "fsmc.compiler.schema",
+        "fsmc.jit",
     },
     "fsmc.jumpforward": {
         "fsmc.jit",

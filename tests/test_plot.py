@@ -29,6 +29,26 @@ def test_the_bars_are_the_allowed_tokens(walked) -> None:
     assert [label.get_text() for label in calls.get_xticklabels()] == ["id", "-", "1", r"\$2"]
 
 
+@pytest.mark.parametrize("title", ["", "W" * 60, "{$x$}" * 12, "MAXIMUM " * 7, "id-[12]"])
+def test_what_is_written_is_on_nothing_else(walked, title) -> None:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    times = compile_times(lambda n: Source("a" * n, "python", 0).machine(), [10], repeats=1)
+    for figure in (plot_trace(walked, title), plot_compile_times(times, title)):
+        canvas = FigureCanvasAgg(figure)
+        canvas.draw()
+        axis, renderer = figure.axes[0], canvas.get_renderer()
+        texts = [
+            text for text in (axis._left_title, axis._right_title, *axis.texts) if text.get_text() not in ("", "10")
+        ]
+        boxes = [text.get_window_extent(renderer) for text in texts]
+        assert len(boxes) == bool(title) + (len(figure.axes) == 3)
+        for i, box in enumerate(boxes):
+            assert figure.bbox.x0 <= box.x0 and box.x1 <= figure.bbox.x1
+            assert figure.bbox.y0 <= box.y0 and box.y1 <= figure.bbox.y1
+            assert not any(box.overlaps(other) for other in boxes[:i])
+
+
 def test_compile_times_grow_with_the_machine() -> None:
     times = compile_times(lambda n: Source(f"[ab]*a[ab]{{{n}}}", "python", 0).machine(), [4, 2, 6], repeats=1)
     assert [t.size for t in times] == [2, 4, 6]

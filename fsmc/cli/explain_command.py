@@ -7,17 +7,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fsmc.cli.grouped import expand
-from fsmc.cli.machine import IndexSource, Language, SchemaSource, read_bytes
+from fsmc.cli.machine import IndexSource, Language, RequestSource, SchemaSource, read_bytes
 from fsmc.cli.match import LanguageAndText, TextFileOption, as_document, as_text, of_json
 from fsmc.cli.output import ExitCode, JsonOption, UsageError, print_json, stages, stdout_console
 from fsmc.cli.tokenizer import TextTokenizer, TokenizerOption
 
 if TYPE_CHECKING:
-    from rich.table import Table
     from rich.text import Text
 
     from fsmc.cli.trace import ByteStep, TokenStep
+    from fsmc.compiler.grammar import CompiledGrammar
     from fsmc.compiler.schema.recipe import SchemaRecipe
+    from fsmc.compiler.tags.recipe import TagRecipe
 
 MAX_TRACED_BYTES = 20_000
 
@@ -42,6 +43,7 @@ def explain_command(
     `fsmc explain 'id-[0-9]{3}' 'id-4x' -t smollm2`, `fsmc explain --schema schema.json '{"age": 151}' -t tokenizer.json`
     """
     from fsmc.cli.explain import explain
+    from fsmc.cli.step_tables import byte_table, token_table
     from fsmc.cli.trace import byte_steps, token_steps
     from fsmc.compiler.automata.lazy_rsm import LazyRSM
 
@@ -75,8 +77,8 @@ def explain_command(
         tokens = []
         if grammar is not None and text_tokenizer is not None:
             tokens = token_steps(grammar, text_tokenizer.encode(data), examples)
-        recipe = _recipe(source)
-        if recipe is not None and not verdict.matches:
+        recipe = None if verdict.matches else _recipe(source, grammar)
+        if recipe is not None:
             progress.start("asking which keyword it is")
             document |= of_schema(recipe, data, verdict.offset, str(document.get("pointer", "")), max_seconds)
     if as_json:
@@ -87,44 +89,53 @@ def explain_command(
     else:
         console = stdout_console()
         if show_bytes if show_bytes is not None else not tokens:
-            console.print(byte_table(bytes_read))
+            console.print(byte_table(bytes_read, console.width))
         if tokens:
-            console.print(token_table(tokens))
+            console.print(token_table(tokens, console.width))
         console.print(in_colour(as_text(verdict, data, document), verdict.matches))
         for line in keyword_lines(document):
             console.print(line)
     raise typer.Exit(ExitCode.DONE if verdict.matches else ExitCode.NO_MATCH)
 
 
-def _recipe(source: Any) -> SchemaRecipe | None:
-    """What a schema's machine is made of; None for other sources."""
+def _recipe(source: Any, grammar: CompiledGrammar | None) -> SchemaRecipe | TagRecipe | None:
+    """What a machine with schemas in it is made of; None for other sources. grammar: the source's, if there is one yet."""
     from fsmc.compiler.schema.recipe import SchemaRecipe
+    from fsmc.compiler.tags.recipe import TagRecipe
 
     if isinstance(source, SchemaSource):
         return source.recipe()
+    recipe: Any = None
     if isinstance(source, IndexSource):
         from fsmc.compiler.grammar import read_recipe
 
         recipe = read_recipe(source.path)
-        return recipe if isinstance(recipe, SchemaRecipe) else None
-    return None
+    elif isinstance(source, RequestSource):
+        recipe = (grammar or source.without_vocabulary()).recipe
+    return recipe if isinstance(recipe, (SchemaRecipe, TagRecipe)) else None
 
 
-def of_schema(recipe: SchemaRecipe, data: bytes, offset: int, place: str, max_seconds: float) -> dict[str, Any]:
-    """The keywords that stand in the way, and the subschemas that apply at the place; by JSON pointer."""
+def of_schema(
+    recipe: SchemaRecipe | TagRecipe, data: bytes, offset: int, place: str, max_seconds: float
+) -> dict[str, Any]:
+    """The keywords that stand in the way, and the subschemas that apply at the place; by JSON pointer, into the schema or the tag."""
     from fsmc.compiler.schema.blame import applicable, blame
-    from fsmc.compiler.schema.recipe import exact_json
+    from fsmc.compiler.schema.recipe import SchemaRecipe, exact_json
     from fsmc.compiler.schema.source import parse_json
+    from fsmc.compiler.tags.blame import blame as blame_in_tag
 
-    found = blame(recipe, data, offset, place, max_seconds=max_seconds)
-    schema = parse_json(recipe.schema) if isinstance(recipe.schema, str) else recipe.schema
+    if isinstance(recipe, SchemaRecipe):
+        found = blame(recipe, data, offset, place, max_seconds=max_seconds)
+        subschemas = applicable(parse_json(recipe.schema) if isinstance(recipe.schema, str) else recipe.schema, place)
+    else:
+        found, subschemas = blame_in_tag(recipe, data, offset, max_seconds=max_seconds), []
     return {
         "keywords": [{"pointer": k.pointer, "value": exact_json(k.value)} for k in found.keywords],
         "keywords_together": found.together,
         "layout_option": found.option,
         "not_json": found.is_syntax,
         "search_complete": found.complete,
-        "subschemas": applicable(schema, place),
+        "subschemas": subschemas,
     }
 
 
@@ -177,69 +188,6 @@ def _lines(text: str) -> list[tuple[int, str]]:
         lines.append((start, line))
         start += len(line) + 1
     return lines
-
-
-def byte_table(steps: list[ByteStep]) -> Table:
-    """One row for each byte."""
-    table = _table("byte", "at", "state", "open", "allowed", "may come", "forced")
-    for step in steps:
-        byte = "end" if step.byte is None else _byte(step.byte)
-        style = "" if step.read or (step.byte is None and step.may_end) else "bold red"
-        table.add_row(
-            _cell(byte, style), str(step.at), str(step.state), str(step.depth), str(step.allowed),
-            _cell(_short(step.expected, 44)), _cell(_visible(step.forced), "cyan"),
-        )  # fmt: skip
-    return table
-
-
-def token_table(steps: list[TokenStep]) -> Table:
-    """One row for each token."""
-    table = _table("token", "id", "at", "state", "open", "allowed", "for example", "forced")
-    for step in steps:
-        text = _cell("end" if step.token_id is None else _visible(step.token))
-        good = step.is_allowed or (step.token_id is None and step.may_end)
-        text.stylize("" if good else "bold red", step.read if step.token_id is not None else 0)
-        table.add_row(
-            text, "" if step.token_id is None else str(step.token_id), str(step.at), str(step.state), str(step.depth),
-            f"{step.allowed:,}", _cell(_short("  ".join(map(_mark, step.examples)), 44), "dim"),
-            _cell(_visible(step.forced), "cyan"),
-        )  # fmt: skip
-    return table
-
-
-def _table(*columns: str) -> Table:
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in columns:
-        number = name in ("id", "at", "state", "open", "allowed")
-        table.add_column(name, justify="right" if number else "left", no_wrap=True)
-    return table
-
-
-def _cell(text: str, style: str = "") -> Text:
-    from rich.text import Text
-
-    return Text(text, style=style)
-
-
-def _visible(data: bytes) -> str:
-    """Bytes as text on one line."""
-    return _short(_mark(data.decode("utf-8", "backslashreplace")), 40)
-
-
-def _mark(text: str) -> str:
-    """Text with white space that can be seen."""
-    return "".join("·" if c == " " else c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-
-
-def _byte(byte: int) -> str:
-    return _mark(chr(byte)) if byte < 0x80 else f"{byte:02X}"
-
-
-def _short(text: str, length: int) -> str:
-    return text if len(text) <= length else text[: length - 1] + "…"
 
 
 def _byte_document(step: ByteStep) -> dict[str, Any]:

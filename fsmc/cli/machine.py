@@ -205,9 +205,9 @@ class Source:
         True
         """
         if (pattern is None) == (file is None):
-            raise UsageError("give a pattern or --file, and not both; or --schema or --choice")
+            raise UsageError("give a pattern, --file, --schema, --grammar, --choice, --tag or --constraint")
         if file is not None:
-            pattern = file.read_text(encoding="utf-8-sig").removesuffix("\n")
+            pattern = read_text(file, "pattern").removesuffix("\n")
         flags = 0
         for letter, wanted in letters.items():
             flags |= int(re.RegexFlag[letter.upper()]) if wanted else 0
@@ -318,10 +318,14 @@ class RequestSource:
         return cls(read_json(path, "constraint"), language.layout(whitespace), language.tag is not None)
 
     def machine(self) -> RSM | LazyRSM:
-        """Its machine. Without a vocabulary no special tokens are known: their names are read as text."""
+        """Its machine, that of `without_vocabulary`."""
+        return self.without_vocabulary().machine
+
+    def without_vocabulary(self) -> CompiledGrammar:
+        """Its grammar where no special tokens are known: their names are read as text."""
         from fsmc.compiler.tokens.vocabulary import Vocabulary
 
-        return self.compile(Vocabulary.from_tokens([b""]), cache=False).machine
+        return self.compile(Vocabulary.from_tokens([b""]), cache=False)
 
     def compile(self, vocabulary: Vocabulary, cache: bool = True, **limits: Any) -> CompiledGrammar:
         """Its grammar for a vocabulary."""

@@ -38,7 +38,8 @@ class ByteStep:
 
 @dataclass(frozen=True, slots=True)
 class TokenStep:
-    """Before one token. token_id: None at the end of the text. allowed: how many tokens may come; ``examples`` of them. read:
+    """Before one token. token_id: None at the end of the text. allowed: how many tokens may come; ``examples`` of them
+    that are text. read:
     how many of its bytes may come; all, if the token is allowed."""
 
     at: int
@@ -129,7 +130,7 @@ def token_steps(grammar: CompiledGrammar, ids: Sequence[int], n_examples: int = 
             here.state,
             len(here.stack),
             len(allowed),
-            shown((vocab.text(i) for i in allowed.tolist()), n_examples),
+            shown((vocab.text(i) for i in allowed.tolist() if i not in vocab.eos_token_ids), n_examples),
             matcher.is_completed(),
             matcher.find_jump_forward_string().encode(),
             matcher.longest_prefix(token),

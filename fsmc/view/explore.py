@@ -19,7 +19,11 @@ from fsmc.compiler.automata.dfa import DEAD
 from fsmc.compiler.automata.lazy_rsm import LazyRSM
 from fsmc.compiler.automata.recursion import RecursiveMachine
 from fsmc.compiler.automata.tables import CALL, EXIT, RECORDED
+from fsmc.compiler.cfg.machine import GrammarMachine
+from fsmc.compiler.cfg.rule_names import WITHOUT_NAME, rule_of_outcome, rule_of_state
 from fsmc.compiler.errors import LimitExceeded
+from fsmc.compiler.schema.machine import SchemaMachine
+from fsmc.compiler.tags.embedded import Called
 
 PLAIN_EDGE, CALL_EDGE, EXIT_EDGE, REDO_EDGE = range(4)
 
@@ -218,10 +222,17 @@ def _label(search: _Search, entries: list[int]) -> str:
     machine = search.machine
     if machine.start in entries:
         return "the whole text"
+    if isinstance(machine, LazyRSM) and isinstance(machine.builder, GrammarMachine):
+        builder = machine.builder
+        rules = list(dict.fromkeys(rule_of_state(builder, entry) for entry in entries))
+        return " | ".join(rules[:4]) + (" …" if len(rules) > 4 else "")
+    inside = [_grammar_in_tag(machine, entry) for entry in entries]
+    if inside and all(inside):
+        return str(inside[0])
     called = [search.first_bytes[entry] for entry in entries if entry in search.first_bytes]
     keys = list(search.sets)
     first = {low for byte_set, _ in called for low in _ranges(keys[byte_set])[::2]}
-    if isinstance(machine, LazyRSM) and getattr(machine.builder, "is_json", False):
+    if isinstance(machine, LazyRSM) and isinstance(machine.builder, SchemaMachine):
         shape = next((s for entry in entries if (s := _object_shape(machine.state_key(entry)))), None)
         if shape is not None:
             names = list(shape.keys.names)
@@ -236,9 +247,22 @@ def _label(search: _Search, entries: list[int]) -> str:
     return "part"
 
 
+def _grammar_in_tag(machine: RecursiveMachine, state: int) -> str | None:
+    """The rule that a state is inside of, where it is of a grammar in a structural tag."""
+    key = machine.state_key(state) if isinstance(machine, LazyRSM) else None
+    position = getattr(key, "position", key)
+    if not isinstance(position, Called):
+        return None
+    builder = getattr(position.of.machine, "builder", None)
+    return rule_of_state(builder, position.state) if isinstance(builder, GrammarMachine) else WITHOUT_NAME
+
+
 def _return_names(machine: RecursiveMachine, returns: list[tuple[int, int, int]]) -> dict[tuple[int, int], str]:
-    """Of calls that read keys: the name that an outcome stands for."""
-    if not isinstance(machine, LazyRSM) or not getattr(machine.builder, "is_json", False):
+    """The name that an outcome stands for: of calls that read keys, and of a grammar's rules."""
+    if isinstance(machine, LazyRSM) and isinstance(machine.builder, GrammarMachine):
+        builder = machine.builder
+        return {(frame, outcome): rule_of_outcome(builder, outcome) for frame, outcome, _ in returns}
+    if not isinstance(machine, LazyRSM) or not isinstance(machine.builder, SchemaMachine):
         return {}
     names = {}
     for frame, outcome, _ in returns:

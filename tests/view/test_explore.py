@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import grammar_examples
 import pytest
 
 from fsmc.cli.machine import Source
 from fsmc.compiler.automata.dfa import DEAD
+from fsmc.compiler.cfg.recipe import GrammarRecipe
 from fsmc.compiler.schema.recipe import SchemaRecipe
 from fsmc.compiler.schema.text_options import TextOptions
+from fsmc.compiler.tags.recipe import TagRecipe
 from fsmc.view.explore import CALL_EDGE, EXIT_EDGE, NOT_EXPLORED, PLAIN_EDGE, explore
 from fsmc.view.page import page
 from fsmc.view.vocabulary import merges_document
@@ -94,6 +97,55 @@ def test_what_a_part_ends_with_is_known_for_each_entry_by_name() -> None:
         range(len(key["entries"])), key=lambda i: key["entries"][i]
     )  # after {: only the name, which has to come
     assert len(key["exits"][first]) == 1
+
+
+SUM = """
+root   ::= sum
+sum    ::= product ("+" product)*
+product ::= atom ("*" atom)*
+atom   ::= number | "(" sum ")"
+number ::= [0-9]+
+"""
+SUM_IN_LARK = """
+start: sum
+sum: product ("+" product)*
+product: atom ("*" atom)*
+atom: NUMBER | "(" sum ")"
+NUMBER: /[0-9]+/
+%ignore " "
+"""
+
+
+@pytest.mark.parametrize(
+    ("grammar", "wanted"),
+    [
+        (SUM, {"the whole text", "atom", "number"}),
+        (SUM_IN_LARK, {"the whole text", "atom", "NUMBER", "'+'", "'*'", "'('", "')'", "text"}),
+        (grammar_examples.JSON.ebnf, {"the whole text", "string", "number", "array", "object", "ws", "'true'", "'false'", "'null'"}),
+        ('start: a | b\na: "x" a "y" | "x" "y"\nb: "x" b "yy" | "x" "yy"', {"the whole text", "a | b"}),
+        ('start: "(" start ")" | %json {"type": "object"}', {"the whole text", "start", "JSON value"}),
+    ],
+)  # fmt: skip
+def test_parts_of_a_grammar_are_named_by_rule(grammar, wanted) -> None:
+    found = explore(GrammarRecipe(grammar).build(), 2000)
+    labels = {c["label"] for c in found.components}
+    assert labels - wanted <= {"text"}
+    assert wanted - labels <= {"text", "'true'", "'false'", "'null'"}
+    assert {(frame, outcome) for frame, outcome, _ in found.returns} == set(found.return_names)
+    assert not any("outcome" in name or "part" in name for name in found.return_names.values())
+
+
+def test_parts_of_a_tag_are_named() -> None:
+    schema = {"type": "json_schema", "json_schema": TREE}
+    for content, wanted in (
+        (schema, {"object: name, kids", "string", "array"}),
+        ({"type": "grammar", "grammar": SUM}, {"atom", "number"}),
+    ):
+        tag = {"type": "tag", "begin": "<a>", "content": content, "end": "</a>"}
+        found = explore(TagRecipe.of(tag, TextOptions(whitespace="json"), {}, ()).build(), 2000)
+        labels = {c["label"] for c in found.components}
+        assert {"the whole text"} | wanted <= labels
+        assert "part" not in labels
 
 
 def test_limits_are_kept_and_said() -> None:

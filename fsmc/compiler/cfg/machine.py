@@ -176,6 +176,16 @@ class GrammarMachine:
         self._blocks[symbol] = offset - start
         return offset - start
 
+    def terminal_of(self, state: int) -> int | None:
+        """The terminal whose block a state is of; None for other states."""
+        known = self.places.terminal_of
+        places = ((symbol, state - add) for symbol, add in self._blocks.items())
+        return next((symbol for symbol, place in places if 0 < place < len(known) and known[place] == symbol), None)
+
+    def outcome_key(self, outcome: int) -> Any:
+        """What an outcome stands for: a set of complete symbols, a set of stacks, or ("json", symbol, outcome); None for that of the whole text."""
+        return self._outcome_keys.get(outcome)
+
     def _terminal_outcome(self, symbol: int) -> tuple[int, Any]:
         """The outcome of a complete terminal: a number made of what it is, so that masks are shared by all grammars that have it."""
         key = frozenset([symbol])

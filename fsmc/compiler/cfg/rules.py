@@ -76,6 +76,7 @@ class _Builder:
         self.exprs: dict[str, tuple[Expr, int]] = {}  # of rules that are visibly regular, with their weight
         self.known: dict[int, tuple[Expr, int] | None] = {}  # the same of nodes, by id
         self.anonymous: dict[Expr | str, int] = {}
+        self.called: dict[Expr | str, str] = {}  # of those: the one rule that they are, with what is ignored behind it
         self.leaf_facts: dict[int, tuple[bool, bool]] = {}
         self.total_weight = 0
         self.total_eager = 0
@@ -273,6 +274,7 @@ class _Builder:
         if found is not None:
             if isinstance(node, Ref):
                 return self._draw_rule(draft, node.name, found[0], start)
+            self._recall(node, found[0])
             return self._draw_expr(draft, found[0], start)
         if isinstance(node, Leaf):
             return self._draw_terminal(draft, node.expr, start)
@@ -335,6 +337,7 @@ class _Builder:
                 flush()
                 merged.append(part)
             else:
+                self._recall(part, found[0])
                 run.append(found[0])
         flush()
         return merged
@@ -369,8 +372,15 @@ class _Builder:
         symbol = self.anonymous.get(key)
         if symbol is None:
             symbol = self.anonymous[key] = len(self.network.names)
-            self.network.names.append("")
+            self.network.names.append(self.called.get(key, ""))
         return symbol
+
+    def _recall(self, node: Node, expr: Expr) -> None:
+        """Keep the name of a rule that is followed by what is ignored, and by nothing else."""
+        if isinstance(node, Seq) and all(isinstance(part, Ref) for part in node.parts):
+            names = [part.name for part in node.parts if isinstance(part, Ref) and not part.name.startswith("%")]
+            if len(names) == 1:
+                self.called.setdefault(expr, names[0])
 
     def _call(self, draft: Draft, symbol: int, may_be_empty: bool, start: int) -> int:
         end = draft.place()

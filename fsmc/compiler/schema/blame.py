@@ -20,6 +20,8 @@ from fsmc.jit import working_seconds
 
 MAX_SECONDS = 5.0
 
+Path = tuple[str, ...]
+
 _NAMES = {
     *("$schema", "$id", "id", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "$defs", "definitions", "$comment"),
     *("title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "$vocabulary"),
@@ -88,22 +90,39 @@ def blame(
     if not isinstance(schema, dict):
         return Blame((Keyword("", schema),))
     near = list(_near(schema, place))
-    candidates = sorted(_keywords(schema), key=lambda k: _distance(k, near))
-    own = [path for path in candidates if path[-1] not in _APPLICATORS]
     option = (
         "property_order" if recipe.options.property_order == "schema" and helps(schema, property_order="any") else None
     )
-    found, complete = _single(schema, own, near, helps, deadline)
+    found, together, complete = search(schema, list(keywords_of(schema)), near, helps, deadline, option is not None)
+    return Blame(tuple(Keyword(pointer_of(p), at_path(schema, p)) for p in found), together, option, False, complete)
+
+
+def search(
+    document: Any,
+    keywords: list[Path],
+    near: list[list[Path]],
+    helps: Callable[..., bool],
+    deadline: float,
+    is_known: bool = False,
+) -> tuple[list[Path], bool, bool]:
+    """The keywords that stand in the way, whether only all of them together do, and whether all were tried.
+
+    document: what holds them. near: paths of the subschemas that apply at the place, then of those around. helps: whether the text could go on
+    under a changed document. is_known: something else that would help is known, so only keywords that would by themselves are of interest.
+    """
+    candidates = sorted(keywords, key=lambda k: _distance(k, near))
+    own = [path for path in candidates if path[-1] not in _APPLICATORS]
+    found, complete = _single(document, own, near, helps, deadline)
     together = False
-    if not found and option is None and complete:
-        found, complete = _together(schema, own, helps, deadline)
+    if not found and not is_known and complete:
+        found, complete = _together(document, own, helps, deadline)
         together = len(found) > 1
     if (
-        not found and option is None and complete
+        not found and not is_known and complete
     ):  # what only brings keywords together: "properties" with "additionalProperties"
-        found, complete = _single(schema, candidates, near, helps, deadline)
+        found, complete = _single(document, candidates, near, helps, deadline)
         found = [path for path in found if not any(q != path and q[: len(path)] == path for q in found)]
-    return Blame(tuple(Keyword(_pointer(p), _at(schema, p)) for p in found), together, option, False, complete)
+    return found, together, complete
 
 
 def can_go_on(machine: RecursiveMachine, data: bytes, offset: int) -> bool:
@@ -122,26 +141,26 @@ def applicable(schema: Any, place: str) -> list[str]:
     ['/$defs/t/properties/kids/items', '/$defs/t']
     """
     levels = list(_near(schema, place))
-    return [_pointer(path) for path in levels[0]] if levels else []
+    return [pointer_of(path) for path in levels[0]] if levels else []
 
 
-def _near(schema: Any, place: str) -> Iterator[list[tuple[str, ...]]]:
+def _near(schema: Any, place: str) -> Iterator[list[Path]]:
     """The paths of the subschemas that apply at ``place``, then those at the value that holds it, and so on to the root."""
     steps = [step.replace("~1", "/").replace("~0", "~") for step in place.split("/")[1:]]
     levels = [_same_value(schema, [()])]
     for step in steps:
-        below = [inner for path in levels[-1] for inner in _below(_at(schema, path), path, step)]
+        below = [inner for path in levels[-1] for inner in _below(at_path(schema, path), path, step)]
         levels.append(_same_value(schema, below))
     yield from reversed(levels)
 
 
-def _same_value(schema: Any, paths: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
+def _same_value(schema: Any, paths: list[Path]) -> list[Path]:
     """These subschemas and those that they apply to the same value."""
     known = dict.fromkeys(paths)
     todo = list(known)
     while todo:
         path = todo.pop()
-        here = _at(schema, path)
+        here = at_path(schema, path)
         if not isinstance(here, dict):
             continue
         inner = []
@@ -157,13 +176,13 @@ def _same_value(schema: Any, paths: list[tuple[str, ...]]) -> list[tuple[str, ..
             if isinstance(target, str) and target.startswith("#") and target[1:2] in ("", "/"):
                 inner.append(tuple(s.replace("~1", "/").replace("~0", "~") for s in target[1:].split("/")[1:]))
         for new in inner:
-            if new not in known and _at(schema, new) is not None:
+            if new not in known and at_path(schema, new) is not None:
                 known[new] = None
                 todo.append(new)
     return list(known)
 
 
-def _below(here: Any, path: tuple[str, ...], step: str) -> list[tuple[str, ...]]:
+def _below(here: Any, path: Path, step: str) -> list[Path]:
     """The subschemas for one member or item."""
     if not isinstance(here, dict):
         return []
@@ -193,7 +212,7 @@ def _is_schema(here: dict[str, Any], name: str) -> bool:
     return isinstance(here.get(name), (dict, bool))
 
 
-def _at(schema: Any, path: tuple[str, ...]) -> Any:
+def at_path(schema: Any, path: Path) -> Any:
     for step in path:
         try:
             schema = schema[int(step)] if isinstance(schema, list) else schema[step]
@@ -202,7 +221,7 @@ def _at(schema: Any, path: tuple[str, ...]) -> Any:
     return schema
 
 
-def _keywords(schema: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+def keywords_of(schema: Any, path: Path = ()) -> Iterator[Path]:
     """The paths of all keywords that ask something of a value."""
     if schema is False and path[-2:-1] and path[-2] in _MAPS:
         yield path  # a member that must not be
@@ -214,24 +233,24 @@ def _keywords(schema: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ..
             yield here
         if name in _MAPS and isinstance(value, dict):
             for key, inner in value.items():
-                yield from _keywords(inner, (*here, key))
+                yield from keywords_of(inner, (*here, key))
         elif isinstance(value, list) and name in (*_LISTS, "items"):
             for i, inner in enumerate(value):
-                yield from _keywords(inner, (*here, str(i)))
+                yield from keywords_of(inner, (*here, str(i)))
         elif isinstance(value, dict) and name not in ("const", "enum", "default", "examples"):
-            yield from _keywords(value, here)
+            yield from keywords_of(value, here)
 
 
-def _distance(path: tuple[str, ...], near: list[list[tuple[str, ...]]]) -> int:
+def _distance(path: Path, near: list[list[Path]]) -> int:
     """How far up from the place the subschema that has this keyword applies."""
     holders = (path, path[:-1], path[:-2] if path[-2:-1] and path[-2] in _MAPS else path)
     return next((i for i, level in enumerate(near) if any(h in level for h in holders)), len(near))
 
 
-def _without(schema: Any, paths: list[tuple[str, ...]]) -> Any:
+def _without(schema: Any, paths: list[Path]) -> Any:
     """The schema without some keywords; only what changes is copied."""
     here = {path[0] for path in paths if len(path) == 1}
-    deeper: dict[str, list[tuple[str, ...]]] = {}
+    deeper: dict[str, list[Path]] = {}
     for path in paths:
         if len(path) > 1 and path[0] not in here:
             deeper.setdefault(path[0], []).append(path[1:])
@@ -246,16 +265,16 @@ def _without(schema: Any, paths: list[tuple[str, ...]]) -> Any:
 
 def _single(
     schema: Any,
-    candidates: list[tuple[str, ...]],
-    near: list[list[tuple[str, ...]]],
+    candidates: list[Path],
+    near: list[list[Path]],
     helps: Callable[..., bool],
     deadline: float,
-) -> tuple[list[tuple[str, ...]], bool]:
+) -> tuple[list[Path], bool]:
     """The keywords without any one of which the text could go on, and whether all were tried.
 
     Those that apply elsewhere are tried only if none that applies at the place, or at what holds it, is one.
     """
-    found: list[tuple[str, ...]] = []
+    found: list[Path] = []
     for path in candidates:
         if found and _distance(path, near) == len(near):
             break
@@ -267,8 +286,8 @@ def _single(
 
 
 def _together(
-    schema: Any, candidates: list[tuple[str, ...]], helps: Callable[..., bool], deadline: float
-) -> tuple[list[tuple[str, ...]], bool]:
+    schema: Any, candidates: list[Path], helps: Callable[..., bool], deadline: float
+) -> tuple[list[Path], bool]:
     """Keywords without all of which the text could go on, none of which can be left out of them; [] if there are none."""
     removed = list(candidates)
     if not helps(_without(schema, removed)):
@@ -289,5 +308,5 @@ def _together(
         step = max(1, step // 2)
 
 
-def _pointer(path: tuple[str, ...]) -> str:
+def pointer_of(path: Path) -> str:
     return "".join("/" + step.replace("~", "~0").replace("/", "~1") for step in path)

@@ -151,8 +151,8 @@ class Drawing {
       layer.append(g);
       this.elements.set(node.id, g);
     } else if (node.kind === "exit") {
-      const g = svg("g", { class: "exit", transform: `translate(${at.x} ${at.y})`, role: "img", "aria-label": `end of the part, outcome ${node.outcome}` });
-      g.append(svg("title", {}, `the part ends, outcome ${node.outcome}`), svg("rect", { x: -6, y: -6, width: 12, height: 12, rx: 2 }));
+      const g = svg("g", { class: "exit", transform: `translate(${at.x} ${at.y})`, role: "img", "aria-label": `the part ends: ${node.name}` });
+      g.append(svg("title", {}, `the part ends: ${node.name}`), svg("rect", { x: -6, y: -6, width: 12, height: 12, rx: 2 }));
       layer.append(g);
       this.elements.set(node.id, g);
     } else {

@@ -4,6 +4,7 @@
 const ALL_AT_ONCE = 70; // states of a component that is drawn whole
 const STEP = 14; // states that come with one click, and of which a large component shows the nearest at first
 const MAX_OPEN = 3; // boxes in each other that the walk opens: of a deeper one the parts around are named, not drawn
+const MAX_AROUND = 70; // states and boxes that are drawn for the sake of those around: fewer boxes are open where they hold much
 
 class Graph {
   constructor(machine) {
@@ -18,6 +19,7 @@ class Graph {
     this.more = new Map(); // instance → states to show although they are far from the start
     this.trail = new Map(); // the same, of the last steps of the walk
     this.paths = new Map(); // instance, calling state, call → the instance inside
+    this.sizes = new Map(); // entries → states and boxes
     this.around = []; // what the walk is in and what is not drawn, the innermost first: the drawing is of the inside of that one
     this.restart();
   }
@@ -227,8 +229,8 @@ class Graph {
           const leave = path + "!" + arc.outcome;
           if (!exits.has(leave)) {
             exits.add(leave);
-            nodes.set(leave, { id: leave, kind: "exit", parent, instance: path, outcome: arc.outcome });
             const back = returns.get(arc.outcome);
+            nodes.set(leave, { id: leave, kind: "exit", parent, instance: path, name: (back && back.name) || "outcome " + arc.outcome });
             if (back) edges.push({ from: leave, to: back.to, label: back.name, text: "", dotted: true });
           }
           edges.push({ from: id(state), to: leave, label: arc.label + (arc.redo ? " next" : ""), text: "", dotted: arc.redo });
@@ -268,15 +270,36 @@ class Graph {
     return around;
   }
 
+  // How many boxes around a place are drawn open.
+  levels(part) {
+    let n = 0;
+    for (let size = this.sizeOf(part); part.call && n < MAX_OPEN; n++, part = part.up) {
+      size += this.sizeOf(part.up);
+      if (size > MAX_AROUND) break;
+    }
+    return n;
+  }
+
+  // States and boxes in a part.
+  sizeOf({ call }) {
+    const entries = call ? call.entries.map(e => e.to) : this.root.entries, key = entries.join();
+    if (!this.sizes.has(key)) {
+      let size = 0;
+      for (const state of this.visible(null, entries, this.machine.component[entries[0]])) size += 1 + this.arcs(state).filter(arc => arc.kind === CALL).length;
+      this.sizes.set(key, size);
+    }
+    return this.sizes.get(key);
+  }
+
   // Open what the walk is in, the innermost boxes of it, show its last states and what may follow.
   followTo(path) {
     this.followed.clear();
     this.trail.clear();
     this.around = [];
     path.slice(-10).forEach((at, i, last) => {
-      const now = i === last.length - 1, here = this.inside(at.stack);
+      const now = i === last.length - 1, here = this.inside(at.stack), open = this.levels(here);
       let part = here;
-      for (let n = 0; part.call && n < MAX_OPEN; n++, part = part.up) {
+      for (let n = 0; n < open; n++, part = part.up) {
         if (now) this.followed.add(part.path);
         this.show(part.up.path, part.from, now ? STEP : 0, this.trail);
       }
