@@ -20,7 +20,8 @@ from fsmc.compiler.grammar import CompiledGrammar
 from fsmc.compiler.tokens.vocabulary import Vocabulary
 from fsmc.jumpforward.retokenize import Retokenizer
 from fsmc.runtime.arguments import described, integer
-from fsmc.runtime.bitmask import allocate_token_bitmask, apply_token_bitmask_inplace
+from fsmc.runtime.bitmask import allocate_token_bitmask
+from fsmc.runtime.choosing import choose_tokens
 from fsmc.runtime.engine_row import Row
 from fsmc.runtime.generation import encode_prompt, eos_of
 from fsmc.runtime.jumps import Jumps
@@ -30,7 +31,7 @@ from fsmc.runtime.packed_model import PackedModel, Part
 from fsmc.runtime.prefix_cache import PrefixCache, common_prefix_length
 from fsmc.runtime.reasoning import ReasoningGate
 from fsmc.runtime.request import PendingGrammar, Request, Response, Ticket
-from fsmc.runtime.sampling import Sampled, SamplingBatch
+from fsmc.runtime.sampling import SamplingBatch
 from fsmc.runtime.whole_index import with_index
 
 T = TypeVar("T")
@@ -211,7 +212,7 @@ class Engine:
         logits, forward_seconds = _timed(self._forward, rows, parts)
         _, waiting_seconds = _timed(masks.wait)
         self._keep_prefixes(rows)
-        apply_seconds = self._choose(rows, logits)
+        apply_seconds = choose_tokens(rows, logits, self._mask, self._sampling_of, self._guarded)
         self._retire()
         if self.on_step is not None:
             n_tokens = sum(len(part.ids) for part in parts)
@@ -349,40 +350,11 @@ class Engine:
                 row.is_prefilled = True
                 self._guarded(row, self.prefixes.insert, row.sequence[: row.past.length], row.past)
 
-    def _choose(self, rows: Sequence[Row], logits: torch.Tensor | None) -> float:
-        """A token for every row; where it is the drafted one, the next as well, and so on. Seconds for applying masks."""
-        going_on = [row for row in rows if row.n_logits and row.finish_reason is None]
-        place, seconds = 0, 0.0
-        while going_on:
-            assert logits is not None
-            try:
-                chosen, apply_seconds = self._sample(going_on, logits, place)
-            except Exception:  # at one of them: who fails alone ends, the others get what they get in any batch
-                alone = [self._guarded(row, self._sample, [row], logits, place) for row in going_on]
-                chosen = [sampled for pair in alone for sampled in (pair[0] if pair else [None])]
-                apply_seconds = sum(pair[1] for pair in alone if pair)
-            going_on = [
-                row
-                for row, sampled in zip(going_on, chosen, strict=True)
-                if sampled is not None and self._guarded(row, row.take, sampled, place)
-            ]
-            place += 1
-            seconds += apply_seconds
-        for row in rows:
-            row.settle()
-        return seconds
-
-    def _sample(
-        self, rows: Sequence[Row], logits: torch.Tensor, place: int
-    ) -> tuple[Sequence[Sampled | FsmcError | None], float]:
-        """What is chosen for each row from its logits at ``place``, and the seconds for applying masks."""
-        at = [row.first_logit + place for row in rows]
-        constrain = _Constrain(self._mask, at, [i for i, row in enumerate(rows) if row.matcher is not None])
-        batch = self._sampling
-        if rows != self._running:
-            batch = batch.filter([self._running.index(row) for row in rows])
-        histories = [row.history for row in rows] if batch.needs_histories else None
-        return batch.sample(logits[at], constrain, histories), constrain.seconds
+    def _sampling_of(self, rows: Sequence[Row]) -> SamplingBatch:
+        """The options of some of those that run."""
+        if rows == self._running:
+            return self._sampling
+        return self._sampling.filter([self._running.index(row) for row in rows])
 
     def _retire(self) -> None:
         """Answer what has ended; the others move up."""
@@ -431,22 +403,6 @@ class Engine:
                         row.fail(RuntimeError("the engine ended before this request"))
                 row.respond()
             self._mask_thread.close()
-
-
-class _Constrain:
-    """Applies the masks of some rows, and says how long it took."""
-
-    def __init__(self, mask: Any, at: list[int], masked: list[int]) -> None:
-        self._mask, self._at, self._masked = mask, at, masked
-        self.seconds = 0.0
-
-    def __call__(self, logits: torch.Tensor) -> None:
-        if self._masked:
-            began = time.thread_time()
-            first, last = self._at[0], self._at[-1] + 1
-            rows = slice(first, last) if last - first == len(self._at) else self._at  # they ascend; a slice is no copy
-            apply_token_bitmask_inplace(logits, self._mask[rows], self._masked)
-            self.seconds += time.thread_time() - began
 
 
 def _timed(function: Callable[..., T], *arguments: Any) -> tuple[T, float]:

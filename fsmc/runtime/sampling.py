@@ -115,7 +115,7 @@ class SamplingBatch:
     ) -> list[Sampled | FsmcError]:
         """Choose a token for every row; an FsmcError in its place where none can be, or its options or processors fail.
 
-        Should this raise, nothing has happened: no random number is used up, and each row can be tried alone.
+        Should this raise, no random number is used up, and each row can be tried alone (processors are called again then).
 
         logits: float[n, vocab_size] of the model, on any device; they may be written over. constrain: called with them
         where the constraints come, to set what is forbidden to -inf in place (`apply_token_bitmask_inplace` does that).
