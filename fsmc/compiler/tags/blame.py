@@ -42,22 +42,33 @@ def blame(recipe: TagRecipe, data: bytes, offset: int, *, max_seconds: float = M
         except FsmcError:
             return False
 
-    for path, schema in _schemas(tag):
-        if working_seconds() > deadline:
-            return Blame(complete=False)
-        own = [(*path, *keyword) for keyword in keywords_of(schema)]
-        if own and helps(_replaced(tag, path, True)):
-            found, together, complete = search(tag, own, [own], helps, deadline)
-            return Blame(tuple(Keyword(pointer_of(p), at_path(tag, p)) for p in found), together, complete=complete)
-    return Blame()
+    def without(paths: list[Path]) -> bool:
+        changed = tag
+        for path in paths:
+            changed = _replaced(changed, path, True)
+        return helps(changed)
+
+    paths = list(_schemas(tag))
+    if not paths or not without(paths):
+        return Blame()
+    while len(paths) > 1:  # which one it is, by halves
+        half = paths[: len(paths) // 2]
+        paths = half if without(half) else paths[len(half) :]
+    if working_seconds() > deadline:
+        return Blame(complete=False)
+    own = [(*paths[0], *keyword) for keyword in keywords_of(at_path(tag, paths[0]))]
+    if not without(paths):
+        return Blame()
+    found, together, complete = search(tag, own, [own], helps, deadline)
+    return Blame(tuple(Keyword(pointer_of(p), at_path(tag, p)) for p in found), together, complete=complete)
 
 
-def _schemas(tag: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
+def _schemas(tag: Any, path: Path = ()) -> Iterator[Path]:
     """The paths of the schemas in a tag."""
     for name, inner in tag.items() if isinstance(tag, dict) else enumerate(tag) if isinstance(tag, list) else ():
         here = (*path, str(name))
         if name in ("json_schema", "schema"):
-            yield here, inner
+            yield here
         else:
             yield from _schemas(inner, here)
 
