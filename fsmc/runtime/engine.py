@@ -282,6 +282,8 @@ class Engine:
         if grammar is not None:
             if grammar.vocab.size != self.vocab.size:
                 raise ValueError(f"a grammar for {grammar.vocab.size} tokens; this model's has {self.vocab.size}")
+            if not self.vocab.has_tokens_of(grammar.vocab):
+                raise ValueError("a grammar for other tokens than this model's: compile it for this engine's vocab")
             matcher = GrammarMatcher(with_index(grammar), stop_token_ids=stops)
             if row.request.thinking_end is not None:
                 matcher = ReasoningGate(matcher, row.request.thinking_end)

@@ -201,6 +201,19 @@ def test_any_limit_on_the_tokens_and_any_size_of_pass(toy: Any, grammars: Any) -
             assert (r.finish_reason == "stop") == (r.text == full.text) or len(full.token_ids) <= limit
 
 
+def test_a_grammar_for_other_tokens_is_refused(toy: Any, grammars: Any) -> None:
+    tokens = list(toy.vocab.tokens)
+    tokens[3], tokens[4] = tokens[4], tokens[3]
+    other = fsmc.Vocabulary.from_tokens(tokens, toy.vocab.eos_token_ids, toy.vocab.special_token_ids)
+    grammar = fsmc.GrammarCompiler(other, cache_dir=None).compile_regex("a{3}")
+    engine = engine_of(toy)
+    refused, fine = engine.run([Request(PROMPT, grammar), Request(PROMPT, grammars["only this"])])
+    assert "a grammar for other tokens" in str(refused.error) and fine.text == "only this"
+    same = fsmc.Vocabulary.from_tokens(toy.vocab.tokens, (), toy.vocab.special_token_ids)
+    (fine,) = engine.run([Request(PROMPT, fsmc.GrammarCompiler(same, cache_dir=None).compile_regex("a{3}"))])
+    assert fine.text == "aaa"
+
+
 def test_never_cut_off(toy: Any, grammars: Any, compiler: Any) -> None:
     schema = compiler.compile_json_schema({"type": "array", "items": {"type": "string"}, "minItems": 2})
     for grammar in (grammars[FORM], schema):

@@ -229,6 +229,22 @@ class Vocabulary:
             self._marked[chosen] = known
         return known
 
+    def has_tokens_of(self, other: Vocabulary) -> bool:
+        """Whether every id has the bytes that it has in ``other``, which may name special tokens (`with_markers`) and end texts otherwise.
+
+        >>> vocab = Vocabulary.from_tokens(["a", "b", "</s>"], eos_token_ids=[2])
+        >>> vocab.has_tokens_of(vocab.with_markers([2])), vocab.has_tokens_of(Vocabulary.from_tokens(["b", "a", ""]))
+        (True, False)
+        """
+        if self is other:
+            return True
+        if not set(other.markers) <= set(self.special_token_ids):
+            return False
+        mine = self.with_markers(other.markers)
+        return np.array_equal(mine.token_offsets, other.token_offsets) and np.array_equal(
+            mine.token_bytes, other.token_bytes
+        )
+
     @cached_property
     def _marked(self) -> dict[tuple[int, ...], Vocabulary]:
         """Those of `with_markers`: with each come a token trie and masks, which grammars share."""
