@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fsmc.compiler.errors import BudgetExceeded, TokenRejected
+from fsmc.runtime.arguments import integer
 from fsmc.runtime.budget import NEVER
 from fsmc.runtime.constraint import accepted_prefix
 from fsmc.runtime.marker_paths import MarkerPaths
@@ -47,6 +48,8 @@ class ReasoningGate:
     """
 
     def __init__(self, matcher: GrammarMatcher, end: str | bytes | Sequence[int], *, reasoning: bool = True) -> None:
+        if not isinstance(matcher, GrammarMatcher):
+            raise TypeError(f"a gate is put before a GrammarMatcher, not a {type(matcher).__name__}")
         self._inner = matcher
         self._text: bytes | None = None
         self._ids: tuple[int, ...] | None = None
@@ -68,7 +71,9 @@ class ReasoningGate:
                 raise ValueError(
                     f"token {token_id} of the marker is outside the vocabulary of {matcher.vocab_size} ids"
                 )
-        self._paths = MarkerPaths.of(matcher.grammar.vocab, self._marker)
+        vocab = matcher.grammar.vocab
+        ends = (i for i in matcher.stop_token_ids if self._text is not None and vocab.token(i))
+        self._paths = MarkerPaths.of(vocab, self._marker, frozenset(ends))
         self._starts_open = not reasoning
         self._start = matcher.fork()
         self._needed: dict[tuple[int, bool], list[tuple[int, int]]] = {}
@@ -255,7 +260,7 @@ class ReasoningGate:
 
     def is_far_from(self, max_tokens: int) -> bool:
         """Whether so many tokens are plenty, see `GrammarMatcher.is_far_from`."""
-        max_tokens = operator.index(max_tokens)
+        max_tokens = integer("max_tokens", max_tokens)
         if self._is_open:
             return self._inner.is_far_from(max_tokens)
         if self._ended_early:
@@ -273,6 +278,8 @@ class ReasoningGate:
         """
         if self._is_open:
             return self._inner.fill_next_token_bitmask(mask, index, max_tokens)
+        if max_tokens is not None:
+            max_tokens = integer("max_tokens", max_tokens)
         row = mask_row(mask, index, -(-self.vocab_size // 32))
         words = row.view(np.uint32)
         if self._ended_early:
