@@ -8,7 +8,7 @@ refuses is not allowed. A marker given as token ids ends with its last token.
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -112,6 +112,7 @@ class ReasoningGate:
         """Back to the beginning."""
         self._inner = self._start.fork()
         self._history: _Entry | None = None
+        self._n_reachable = 0
         self._n_shut = 0  # entries up to the one that opened the gate
         self._n_rest = 0  # whether that one left the matcher an entry
         self._n_read, self._is_open, self._ended_early = 0, self._starts_open, False
@@ -129,7 +130,7 @@ class ReasoningGate:
         """Take one token; False, and nothing changes, if it is not allowed."""
         token_id = operator.index(token_id)
         if self._is_open:
-            return self._inner.accept_token(token_id)
+            return self._counted(self._inner.accept_token, token_id)
         if not 0 <= token_id < self.vocab_size:
             return False
         if self._ended_early:
@@ -149,7 +150,7 @@ class ReasoningGate:
     def accept_bytes(self, data: bytes) -> bool:
         """Take some text: all of it, or nothing and return False. Text never is part of a marker given as token ids."""
         if self._is_open:
-            return self._inner.accept_bytes(data)
+            return self._counted(self._inner.accept_bytes, data)
         if not isinstance(data, (bytes, bytearray, memoryview)):
             raise TypeError(f"accept_bytes takes bytes, not {type(data).__name__}")
         if self._ended_early and data:
@@ -203,19 +204,29 @@ class ReasoningGate:
     def _remember(self) -> None:
         self._history = (self._history, self._n_read, self._ended_early)
         self._n_shut += 1
+        self._reach(1)
+
+    def _counted(self, accept: Callable[[Any], bool], what: Any) -> bool:
+        before = self._inner.n_entries
+        accepted = accept(what)
+        self._reach(self._inner.n_entries - before)
+        return accepted
+
+    def _reach(self, n_more: int) -> None:
+        """So many more entries can be rolled back, of at most ``max_rollback_tokens``."""
+        most = self._inner.max_rollback_tokens
+        self._n_reachable += n_more
+        if most is not None:
+            self._n_reachable = min(self._n_reachable, most)
 
     @property
     def rollback_limit(self) -> int:
         """How many entries can be rolled back now."""
         if not self._is_open:
-            return self._at_most(self._n_shut)
+            return min(self._n_shut, self._n_reachable)
         inner = self._inner.rollback_limit
         behind = self._inner.n_entries - self._start.n_entries - self._n_rest
-        return inner if inner < behind else self._at_most(behind + self._n_shut)
-
-    def _at_most(self, n_entries: int) -> int:
-        most = self._inner.max_rollback_tokens
-        return n_entries if most is None else min(n_entries, most)
+        return inner if inner < behind else min(behind + self._n_shut, self._n_reachable)
 
     def rollback(self, num_tokens: int = 1) -> None:
         """Undo the last entries, the one that opened the gate and those before it too. ValueError, and nothing changes, if
@@ -223,6 +234,7 @@ class ReasoningGate:
         num_tokens = operator.index(num_tokens)
         if not 0 <= num_tokens <= self.rollback_limit:
             raise ValueError(f"cannot roll back {num_tokens} tokens: the history holds {self.rollback_limit}")
+        self._n_reachable -= num_tokens
         if self._is_open:
             behind = self._inner.n_entries - self._start.n_entries - self._n_rest
             if num_tokens <= behind:

@@ -287,13 +287,15 @@ def test_the_limit_of_rollback_holds_before_the_gate_and_over_it():
     for token in (14, 14, 14):
         gate.accept_token(token)
     assert gate.rollback_limit == 2
-    for token in (2, 13):
+    gate.rollback(2)
+    assert gate.rollback_limit == 0
+    for token in (14, 2, 13):
         gate.accept_token(token)
     assert gate.rollback_limit == 2
     gate.rollback(2)
-    assert gate.is_reasoning
+    assert gate.is_reasoning and gate.rollback_limit == 0
     with pytest.raises(ValueError, match="cannot roll back"):
-        gate.rollback(3)
+        gate.rollback(1)
 
 
 @pytest.mark.parametrize("stops", [[14, 8], [14, 9], [14, 8, 2], [14, 8, 9, 13]], ids=repr)
