@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fsmc.compiler.automata.algebra import all_text, intersection
-from fsmc.compiler.automata.determinize import determinize
+from fsmc.compiler.automata.determinize import MAX_SECONDS, determinize
 from fsmc.compiler.automata.dfa import DFA
 from fsmc.compiler.automata.edges import byte_edges, nfa_from_edges
 from fsmc.compiler.automata.minimize import minimize
@@ -30,6 +30,7 @@ from fsmc.compiler.errors import ConstraintError, EmptyLanguageError, LimitExcee
 from fsmc.compiler.syntax.regex import parse_regex
 from fsmc.compiler.tags.embedded import Embedded
 from fsmc.compiler.tags.free_text import CALL, MARKER, MAX_SOUGHT, FirstOf
+from fsmc.compiler.tags.reached import Reached
 from fsmc.compiler.tags.tree import Automaton, Choice, Free, GrammarText, Pattern, Repeat, Schema, Sequence, Text, Token
 
 MAX_CALLS = 1 << 14
@@ -333,32 +334,10 @@ class _Builder:
 
     def finish(self, end: int) -> None:
         """Link the places where free text ends to where the strings found there lead, now that all states are there."""
-        edges: dict[int, list[tuple[int, int, int]]] = {}
-        for source, low, high, target in self.edges:
-            edges.setdefault(source, []).append((low, high, target))
-        links: dict[int, list[int]] = {}
-        for source, target in self.epsilons:
-            links.setdefault(source, []).append(target)
-
-        def closure(states: Iterable[int]) -> set[int]:
-            closed, todo = set(), list(states)
-            while todo:
-                state = todo.pop()
-                if state not in closed:
-                    closed.add(state)
-                    todo += links.get(state, ())
-            return closed
-
-        known: dict[tuple[tuple[int, ...], bytes], set[int]] = {}
+        reached = Reached(self.edges, self.epsilons, self.limits.get("max_seconds", MAX_SECONDS))
         for dispatch in self.dispatches:
             for string in dispatch.strings:
-                key = (dispatch.entries, string)
-                if key not in known:
-                    here = closure(dispatch.entries)
-                    for byte in string:
-                        here = closure(t for q in here for low, high, t in edges.get(q, ()) if low <= byte <= high)
-                    known[key] = here
-                self.epsilons += [(dispatch.state, target) for target in known[key]]
+                self.epsilons += [(dispatch.state, target) for target in reached.after(dispatch.entries, string)]
 
 
 def first_texts(after: tuple[Any, ...], marker_of: Callable[[Token], Marker], place: str) -> tuple[set[bytes], bool]:
