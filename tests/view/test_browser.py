@@ -187,6 +187,59 @@ def test_a_label_is_on_its_own_edge(open_page, pages, name, width) -> None:
     assert not on_each_other.any(), [labels[i][0] for i in np.flatnonzero(on_each_other.any(axis=1))]
 
 
+COVERED = """() => {
+  const boxes = [...drawing.labels.values()].map(text => [text.textContent, text.getBBox()]);
+  const names = [...document.querySelectorAll("#canvas .name")].map(text => [text.textContent, text.getBBox()]);
+  const whole = { x: 0, y: 0, width: drawing.size.width, height: drawing.size.height };
+  const parts = [whole, ...[...document.querySelectorAll("#canvas .box.open rect")].map(rect => rect.getBBox())];
+  const within = (a, b) => a.x >= b.x && a.y >= b.y && a.x + a.width <= b.x + b.width && a.y + a.height <= b.y + b.height;
+  const meet = (a, b) => Math.min(a.x + a.width, b.x + b.width) > Math.max(a.x, b.x) + 1 && Math.min(a.y + a.height, b.y + b.height) > Math.max(a.y, b.y) + 1;
+  const lines = [...drawing.elements].filter(([, line]) => line.tagName === "path")
+    .map(([edge, line]) => [edge, [...Array(Math.ceil(line.getTotalLength())).keys()].map(i => line.getPointAtLength(i))]);
+  const inside = (p, b) => p.x > b.x + 1 && p.x < b.x + b.width - 1 && p.y > b.y + 2 && p.y < b.y + b.height - 2;
+  const found = [];
+  boxes.forEach(([label, box], i) => {
+    for (const [other, at] of [...boxes.slice(i + 1), ...names]) if (meet(box, at)) found.push([label, "covers", other]);
+    for (const part of parts) if (meet(box, part) && !within(box, part)) found.push([label, "sticks out"]);
+  });
+  for (const [loop, text] of drawing.labels) if (loop.from === loop.to)
+    for (const [edge, points] of lines) if (edge !== loop && points.some(point => inside(point, text.getBBox()))) found.push([text.textContent, "is crossed by", edge.label]);
+  return [found, [...drawing.labels.keys()].filter(edge => edge.from === edge.to).length];
+}"""
+KIDS = {
+    "type": "object",
+    "properties": {"name": {"type": "string"}, "age": {"type": "number"}, "kids": {"type": "array", "items": {"$ref": "#"}}},
+    "required": ["name", "age", "kids"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize(
+    ("source", "opened"),
+    [
+        ("[^x]*x[^y]*y", []),
+        ('"[^"]*": "[^"]*"', []),
+        ("([^xyz]*x)*[^y]*y[^z]*(z|q[^q]*q)", []),
+        (KIDS, ["object", "string"]),
+        (KIDS, ["object", "number"]),
+    ],
+)
+def test_loops_have_room(open_page, tokenizer, source, opened, width) -> None:
+    """Their labels lie on no other label and no name, on no other edge, and inside of what they belong to."""
+    compiler = fsmc.GrammarCompiler(tokenizer.vocabulary, cache_dir=None, whitespace="json")
+    if isinstance(source, dict):
+        grammar = compiler.compile_json_schema(source)
+    else:
+        grammar = compiler.compile_regex(source)
+    shown = open_page(page(grammar.machine, title="loops"), viewport={"width": width, "height": 800})
+    for name in opened:
+        shown.locator(f"#canvas .box:not(.open)[aria-label^='{name}']").first.focus()
+        shown.keyboard.press("Enter")
+    found, n_loops = shown.evaluate(COVERED)
+    assert n_loops
+    assert not found
+
+
 def test_on_a_phone_nothing_covers_the_start(open_page, pages) -> None:
     shown = open_page(pages[1]["pattern"], viewport={"width": 390, "height": 800})
     start = shown.locator("#canvas .start").bounding_box()

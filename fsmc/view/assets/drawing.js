@@ -1,7 +1,7 @@
 "use strict";
 // The drawing: dagre lays the graph out, SVG shows it, and it can be moved, scaled and walked with the keyboard.
 
-const RADIUS = 15, CHARACTER = 7.2, MAX_LABEL = 26;
+const RADIUS = 15, CHARACTER = 7.2, MAX_LABEL = 26, LOOP = 44; // a loop and its label reach so far above a state
 
 function svg(name, attributes = {}, text) {
   const element = document.createElementNS("http://www.w3.org/2000/svg", name);
@@ -20,6 +20,15 @@ function short(text, most = MAX_LABEL) {
 function onCircle(center, towards) {
   const dx = towards.x - center.x, dy = towards.y - center.y, length = Math.hypot(dx, dy) || 1;
   return { x: center.x + (RADIUS * dx) / length, y: center.y + (RADIUS * dy) / length };
+}
+
+// Where an edge leaves a state for another point; of one with a loop on top, around the loop's label.
+function leave({ x, y, width, height }, towards, wide) {
+  const center = { x, y }, side = Math.sign(towards.x - x), below = y - (height / 2 - LOOP) - 12;
+  const isUnder = y + ((towards.y - y) * width) / 2 / (Math.abs(towards.x - x) || 1) >= below;
+  if (!wide || height <= 2 * LOOP || isUnder || side * (towards.x - x) <= width / 2) return [onCircle(center, towards)];
+  const corner = { x: x + (side * width) / 2, y: below };
+  return [onCircle(center, corner), corner];
 }
 
 const labelLength = edge => (edge.label ? short(edge.label) + (edge.text ? " " : "") : "").length + short(edge.text).length;
@@ -83,9 +92,9 @@ class Drawing {
     graph.edges.forEach((edge, i) => {
       const [from, to] = [places.get(edge.from), places.get(edge.to)];
       if (edge.from === edge.to) { this.loop(edge, from, wide, layers[1], layers[3]); return; }
-      const points = [...ways[i].points], last = points.length - 1;
-      if (graph.nodes.get(edge.from).kind === "state") points[0] = onCircle(from, points[1]);
-      if (graph.nodes.get(edge.to).kind === "state") points[last] = onCircle(to, points[last - 1]);
+      const points = [...ways[i].points];
+      if (graph.nodes.get(edge.from).kind === "state") points.splice(0, 1, ...leave(from, points[1], wide));
+      if (graph.nodes.get(edge.to).kind === "state") points.splice(-1, 1, ...leave(to, points[points.length - 2], wide).reverse());
       this.edge(edge, { x: ways[i].x, y: ways[i].y, points }, wide, layers[1], layers[3]);
     });
     this.size = size;
@@ -101,7 +110,8 @@ class Drawing {
       const size = node.kind === "state" ? 2 * RADIUS : node.kind === "exit" ? 12 : 0;
       const width = size || Math.min(node.label.length, MAX_LABEL) * CHARACTER + 40, height = size || 40, loop = loops.get(node.id);
       if (node.open) return {};
-      return loop === undefined ? { width, height } : wide ? { width, height: height + 64 } : { width: width + 2 * (loop + 28), height };
+      if (loop === undefined) return { width, height };
+      return wide ? { width: Math.max(width, loop + 8), height: height + 2 * LOOP } : { width: width + 2 * (loop + 28), height };
     });
     const parents = nodes.map(node => (node.parent ? number.get(node.parent) : -1));
     const links = graph.edges.map(edge => [number.get(edge.from), number.get(edge.to), labelLength(edge)]);
