@@ -29,7 +29,8 @@ from fsmc.compiler.automata.nfa import MAX_NFA_STATES, thompson
 from fsmc.compiler.errors import ConstraintError, EmptyLanguageError, LimitExceeded, PatternSyntaxError
 from fsmc.compiler.syntax.regex import parse_regex
 from fsmc.compiler.tags.embedded import Embedded
-from fsmc.compiler.tags.free_text import CALL, MARKER, MAX_SOUGHT, FirstOf
+from fsmc.compiler.tags.excluding import Excluding
+from fsmc.compiler.tags.free_text import CALL, MARKER, MAX_SOUGHT
 from fsmc.compiler.tags.reached import Reached
 from fsmc.compiler.tags.tree import Automaton, Choice, Free, GrammarText, Pattern, Repeat, Schema, Sequence, Text, Token
 
@@ -274,14 +275,14 @@ class _Builder:
         ends, may_end = first_texts(after, self.marker_of, node.place)
         refused = {self.as_bytes(text) for text in node.excludes}
         triggers = {self.as_bytes(text) for text in node.triggers}
-        found = FirstOf({*refused, *triggers, *ends}, self.max_sought)
+        found = Excluding({*triggers, *ends}, refused, self.max_sought)
         complete = found.complete
         states = [self.new() if not strings else -1 for strings in complete]
         entries = (tags_start, end)
 
         def lead(q: int, rest: bytes = b"") -> int | None:
             """The state of the NFA for a state of the automaton, once it is followed by ``rest``."""
-            if complete[q] & refused:
+            if q == Excluding.DEAD:
                 return None
             if not complete[q]:
                 return states[q]
@@ -297,7 +298,7 @@ class _Builder:
                 to = leads[target]
                 if to is not None:
                     self.edges.append((state, low, high, to))
-            if may_end:
+            if may_end and q not in found.late:
                 self.epsilons.append((state, self.end_of_text))
             for name, number in set(self.markers.values()):
                 to = self.after_name(found, complete, q, name, lead)
@@ -311,7 +312,7 @@ class _Builder:
 
     @staticmethod
     def after_name(
-        found: FirstOf,
+        found: Excluding,
         complete: list[frozenset[bytes]],
         q: int,
         name: bytes,
@@ -322,6 +323,8 @@ class _Builder:
             return None
         for i, byte in enumerate(name, 1):
             q = found.step(q, byte)
+            if q == Excluding.DEAD:
+                return None
             if complete[q]:
                 return lead(q, name[i:])
         return lead(q, b"") if found.lengths[q] >= len(name) else None
