@@ -26,6 +26,7 @@ from fsmc.compiler.automata.dfa import DFA
 from fsmc.compiler.automata.edges import byte_edges, nfa_from_edges
 from fsmc.compiler.automata.minimize import minimize
 from fsmc.compiler.automata.nfa import MAX_NFA_STATES, thompson
+from fsmc.compiler.automata.subsets import Limits
 from fsmc.compiler.errors import ConstraintError, EmptyLanguageError, LimitExceeded, PatternSyntaxError
 from fsmc.compiler.syntax.regex import parse_regex
 from fsmc.compiler.tags.embedded import Embedded
@@ -68,7 +69,8 @@ def tag_language(
     >>> dfa.matches(b"<t>a < b</t>"), dfa.matches(b"<t></t></t>")
     (True, False)
     """
-    builder = _Builder(dict(markers), grammar, max_sought, limits)
+    clock = Limits(0, 0, limits.get("max_seconds", MAX_SECONDS))
+    builder = _Builder(dict(markers), grammar, max_sought, limits, clock)
     end = builder.build(tree, 0, ())
     builder.finish(end)
     nfa = nfa_from_edges(builder.all_edges(), builder.epsilons, builder.n_states, [0], [end, builder.end_of_text])
@@ -109,6 +111,7 @@ class _Builder:
     grammar: Callable[[GrammarText], DFA | Embedded]
     max_sought: int
     limits: dict[str, Any]
+    clock: Limits
     n_states: int = 2
     end_of_text: int = 1
     edges: list[tuple[int, int, int, int]] = field(default_factory=list)
@@ -136,6 +139,7 @@ class _Builder:
 
     def build(self, node: Any, start: int, after: tuple[Any, ...]) -> int:
         """Add what a node reads from ``start`` on; returns the state at its end."""
+        self.clock.check(0, 0)
         if isinstance(node, Text):
             return self.literal(node.value.encode(), start)
         if isinstance(node, Token):
@@ -337,7 +341,7 @@ class _Builder:
 
     def finish(self, end: int) -> None:
         """Link the places where free text ends to where the strings found there lead, now that all states are there."""
-        reached = Reached(self.edges, self.epsilons, self.limits.get("max_seconds", MAX_SECONDS))
+        reached = Reached(self.edges, self.epsilons, self.clock)
         for dispatch in self.dispatches:
             for string in dispatch.strings:
                 self.epsilons += [(dispatch.state, target) for target in reached.after(dispatch.entries, string)]
