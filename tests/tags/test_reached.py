@@ -7,6 +7,7 @@ import random
 import pytest
 
 import fsmc
+from fsmc.compiler.automata.subsets import Limits
 from fsmc.compiler.tags.reached import Reached
 
 Edges = list[tuple[int, int, int, int]]
@@ -33,7 +34,7 @@ def test_what_is_shared_changes_nothing() -> None:
             low = rng.randint(97, 100)
             edges.append((rng.randrange(n), low, min(100, low + rng.choice([0, 0, 1, 3])), rng.randrange(n)))
         epsilons = [(rng.randrange(n), rng.randrange(n)) for _ in range(rng.randint(0, 5))]
-        reached = Reached(edges, epsilons, 60.0)
+        reached = Reached(edges, epsilons, Limits(0, 0, 60.0))
         for _ in range(20):
             starts = tuple(rng.sample(range(n), rng.randint(1, 2)))
             string = bytes(rng.choices(b"abcd", k=rng.randint(0, 5)))
@@ -41,7 +42,7 @@ def test_what_is_shared_changes_nothing() -> None:
 
 
 def test_the_clock_is_looked_at() -> None:
-    reached = Reached([(0, 97, 98, q) for q in range(1000)], [(q, 0) for q in range(1000)], max_seconds=0.0)
+    reached = Reached([(0, 97, 98, q) for q in range(1000)], [(q, 0) for q in range(1000)], Limits(0, 0, 0.0))
     with pytest.raises(fsmc.LimitExceeded, match="max_seconds"):
         for length in range(200):
             reached.after((0,), b"a" * length)
@@ -64,3 +65,11 @@ def test_work_grows_with_the_bytes_of_the_tags(monkeypatch: pytest.MonkeyPatch) 
         assert machine.matches(b"a<f007>null</f>") and not machine.matches(b"a<f007>0</f>")
         counts.append(read[0])
     assert counts[1] < 5 * counts[0]
+
+
+def test_a_tag_is_built_within_its_seconds() -> None:
+    compiler = fsmc.GrammarCompiler(
+        fsmc.Vocabulary.from_tokens([b"a", b""], eos_token_ids=[1]), cache_dir=None, max_seconds=0.0
+    )
+    with pytest.raises(fsmc.LimitExceeded, match="max_seconds"):
+        compiler.compile_structural_tag({"type": "const_string", "value": "a"})

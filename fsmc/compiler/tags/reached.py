@@ -24,15 +24,15 @@ class _Node:
 class Reached:
     """The NFA of ``edges`` (source, low byte, high byte, target) and ``epsilons`` (source, target) as they are now.
 
-    Raises LimitExceeded when all that is asked of it takes more than ``max_seconds``.
+    Raises LimitExceeded when the clock's ``max_seconds`` are over.
 
-    >>> reached = Reached([(0, 97, 97, 1), (1, 97, 122, 2), (1, 98, 98, 3)], [(2, 0)], max_seconds=1.0)
+    >>> reached = Reached([(0, 97, 97, 1), (1, 97, 122, 2), (1, 98, 98, 3)], [(2, 0)], Limits(0, 0, 60.0))
     >>> sorted(reached.after((0,), b"ab")), sorted(reached.after((0,), b"ac"))
     ([0, 2, 3], [0, 2])
     """
 
     def __init__(
-        self, edges: Iterable[tuple[int, int, int, int]], epsilons: Iterable[tuple[int, int]], max_seconds: float
+        self, edges: Iterable[tuple[int, int, int, int]], epsilons: Iterable[tuple[int, int]], clock: Limits
     ) -> None:
         self._edges: dict[int, list[tuple[int, int, int]]] = {}
         for source, low, high, target in edges:
@@ -41,7 +41,7 @@ class Reached:
         for source, target in epsilons:
             self._links.setdefault(source, []).append(target)
         self._roots: dict[tuple[int, ...], _Node] = {}
-        self._limits = Limits(0, 0, max_seconds)
+        self._clock = clock
         self._n_read = 0
 
     def after(self, starts: tuple[int, ...], string: bytes) -> frozenset[int]:
@@ -84,4 +84,4 @@ class Reached:
         self._n_read += n_read
         if self._n_read > _EDGES_A_LOOK:
             self._n_read = 0
-            self._limits.check(0, 0)
+            self._clock.check(0, 0)
