@@ -175,6 +175,29 @@ def test_svg_labels_are_beside_their_own_edge(pattern) -> None:
             assert abs(x - x2) > (width + width2) / 2 or abs(y - y2) > (height + height2) / 2
 
 
+@pytest.mark.parametrize("pattern", [r"[0-9]+(\.[0-9]+)?(e[+-]?[0-9]+)?", "x|(a|b)*abb[c-f]"])
+def test_svg_edges_go_around_other_states(pattern) -> None:
+    """And around their loops, which are the curves that end in the state where they begin."""
+    dfa = compiled(pattern)
+    root = ElementTree.fromstring(dfa.to_svg())
+    svg = "{http://www.w3.org/2000/svg}"
+    numbers = [text for text in root.findall(f"{svg}text") if text.find(f"{svg}title") is None]
+    places = {int(text.text): np.array([float(text.get("x")), float(text.get("y"))]) for text in numbers}
+    assert len(places) == dfa.n_states - 1
+    loops = {edge.source for edge in edges_of(dfa) if edge.source == edge.target}
+    curves = {}
+    for edge, path in zip(edges_of(dfa), root.findall(f"{svg}path"), strict=True):
+        points = np.array([float(number) for number in re.findall(r"-?[\d.]+", path.get("d"))]).reshape(-1, 2)
+        t, n = np.linspace(0, 1, 200)[:, None], len(points) - 1
+        curves[edge.source, edge.target] = sum(comb(n, i) * (1 - t) ** (n - i) * t**i * points[i] for i in range(n + 1))
+    for (source, target), curve in curves.items():
+        for state in places.keys() - {source, target}:
+            assert np.hypot(*(curve - places[state]).T).min() > 18, (source, target, state)
+            if state in loops:
+                loop = curves[state, state]
+                assert np.hypot(*(curve[:, None] - loop).T).min() > 3, (source, target, state)
+
+
 def test_svg_of_a_large_machine_is_refused() -> None:
     with pytest.raises(LimitExceeded, match=r"max_states=100 exceeded \(reached 501\).*dump"):
         compiled("a{500}").to_svg()

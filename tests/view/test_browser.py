@@ -222,6 +222,7 @@ KIDS = {
         ("([^xyz]*x)*[^y]*y[^z]*(z|q[^q]*q)", []),
         (KIDS, ["object", "string"]),
         (KIDS, ["object", "number"]),
+        ('root ::= sum\nsum ::= sum "+" text | text\ntext ::= [0-9]+ | "(" sum ")"', ["text, 1"]),
     ],
 )
 def test_loops_have_room(open_page, tokenizer, source, opened, width) -> None:
@@ -230,7 +231,7 @@ def test_loops_have_room(open_page, tokenizer, source, opened, width) -> None:
     if isinstance(source, dict):
         grammar = compiler.compile_json_schema(source)
     else:
-        grammar = compiler.compile_regex(source)
+        grammar = (compiler.compile_grammar if "::=" in source else compiler.compile_regex)(source)
     shown = open_page(page(grammar.machine, title="loops"), viewport={"width": width, "height": 800})
     for name in opened:
         shown.locator(f"#canvas .box:not(.open)[aria-label^='{name}']").first.focus()

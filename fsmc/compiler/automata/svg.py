@@ -2,7 +2,8 @@
 
 States stand in columns by their distance from the start; within a column they are ordered by where their predecessors
 stand, which avoids most crossings. Edges to the next column are straight, edges further on bend upwards, edges back
-bend downwards, loops sit on top. A label stands on the side to which its edge bends, where its edge is level, else across it; where others are in the
+bend downwards, loops sit on top; an edge that would touch another state or its loop bends otherwise.
+A label stands on the side to which its edge bends, where its edge is level, else across it; where others are in the
 way it slides along.
 """
 
@@ -11,6 +12,9 @@ from __future__ import annotations
 from itertools import pairwise
 from math import dist, hypot
 from xml.sax.saxutils import escape
+
+import numpy as np
+import numpy.typing as npt
 
 from fsmc.compiler.automata.dfa import DEAD, DFA
 from fsmc.compiler.automata.views import edges_of
@@ -62,7 +66,13 @@ def to_svg(dfa: DFA, max_states: int = MAX_DRAWN_STATES) -> str:
     extent = [point for x, y in places.values() for point in ((x - 40, y - 30), (x + 30, y + 30))] or [(0.0, 0.0)]
     labels: list[str] = []
     taken: list[Box] = [(x, y, _RADIUS + 2.0, _RADIUS + 2.0) for x, y in places.values()]
-    curves = [_curve(places[p], places[q], (q, p) in pairs) for p, q, _ in edges]
+    curves = []
+    for p, q, _ in edges:
+        near = [places[state] for state in places if state not in (p, q)] if len(edges) <= _MANY else []
+        near += [
+            (places[r][0], places[r][1] - _RADIUS - 10) for r, same in pairs if r == same and r not in (p, q) and near
+        ]
+        curves.append(_clear(places[p], places[q], (q, p) in pairs, np.array(near).reshape(-1, 1, 2)))
     ways = [[_between(curve, i / 24) for i in range(25)] for curve in curves]
     for i, ((_, _, label), curve) in enumerate(zip(edges, curves, strict=True)):
         short = label if len(label) <= _LABEL else label[: _LABEL - 1] + "…"
@@ -122,8 +132,19 @@ def _place(dfa: DFA, edges: list[tuple[int, int, str]]) -> dict[int, Point]:
     return places
 
 
-def _curve(p: Point, q: Point, both_ways: bool) -> list[Point]:
-    """The edge from circle to circle: the points of a Bézier curve, four of a loop, else three."""
+def _clear(p: Point, q: Point, both_ways: bool, near: npt.NDArray[np.float64]) -> list[Point]:
+    """The curve that bends most like the plain one of those that touch no other state and no loop, whose middles are given; else the plain one."""
+    plain = _curve(p, q, both_ways)
+    for more in (0, 12, 24, 36, 48, -24, -48, 64, 80, -72, -96):
+        curve = _curve(p, q, both_ways, more)
+        way = np.array([_between(curve, i / 24) for i in range(25)])
+        if not (np.hypot(*(near - way).T) < _RADIUS + 3).any():
+            return curve
+    return plain
+
+
+def _curve(p: Point, q: Point, both_ways: bool, more: int = 0) -> list[Point]:
+    """The edge from circle to circle, bent by so many pixels more: the points of a Bézier curve, four of a loop, else three."""
     if p == q:
         x, y = p[0], p[1] - _RADIUS
         return [(x - 7, y + 2), (x - 28, y - 34), (x + 28, y - 34), (x + 7, y + 2)]
@@ -133,6 +154,7 @@ def _curve(p: Point, q: Point, both_ways: bool) -> list[Point]:
         bend = 16.0 if both_ways else 0.0
     else:
         bend = 28 + 0.16 * length
+    bend += more
     # The control point lies to the left of the direction of travel: above an edge that goes right, below one that goes back.
     control = ((p[0] + q[0]) / 2 + 2 * bend * dy / length, (p[1] + q[1]) / 2 - 2 * bend * dx / length)
     return [_towards(p, control), control, _towards(q, control)]
