@@ -85,8 +85,9 @@ print(
 )
 
 # %% [markdown]
-# Why. The mask's ratio to the exact weight is the product, over the steps, of what was thrown away: behind a the model wanted x, and 90% are
-# thrown away, which costs nothing. Words that begin with a are too frequent by that factor.
+# Why. Throwing away costs the mask nothing: what is kept is scaled up to 1. So a word's weight is the model's own times the product, over the
+# steps, of 1 / what was kept. Behind a the model wanted x, and only 0.10 are kept: words that begin with a are ten times too heavy, those that
+# begin with b 1 / 0.70 times; each further step multiplies again.
 
 # %%
 for prefix in ((), (A,), (B,)):

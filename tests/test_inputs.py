@@ -130,7 +130,7 @@ def test_the_compilers_own_layout_stays() -> None:
         ({"structured_outputs": {"json": {}, "whitespace_pattern": "x"}}, "whitespace_pattern: 'x' is not supported"),
         (
             {"response_format": {"type": "text"}, "regex": "a"},
-            "only one constraint can be set, not response_format and regex",
+            "exactly one constraint must be set, not response_format and regex",
         ),
         ({"guided_json": {}}, "guided_json: is an older name of vLLM's: write {'structured_outputs': {'json': ...}}"),
         ({"minimum": 1}, "must be set, and none is; a JSON Schema by itself goes to compile_json_schema"),
@@ -149,6 +149,63 @@ def test_the_compilers_own_layout_stays() -> None:
 def test_errors_name_the_place(request_: Any, message: str) -> None:
     with pytest.raises(fsmc.ConstraintError, match=message):
         COMPILER.compile_constraint(request_)
+
+
+SCHEMA_FORMAT = {"type": "json_schema", "json_schema": {"name": "x", "schema": SCHEMA}}
+
+
+@pytest.mark.parametrize(
+    ("request_", "first", "second"),
+    [
+        ({**STRUCTURES, "format": TAG}, "format", "structures"),
+        ({"type": "json_object", "json_schema": {"schema": SCHEMA}}, "json_object", "json_schema"),
+        ({"type": "json_object", "properties": {"a": False}}, "json_object", "properties"),
+        ({"type": "text", "pattern": "a"}, "text", "pattern"),
+        ({"type": "regex", "pattern": "a", "regex": "b"}, "regex", "pattern"),
+        ({"type": "regex", "pattern": "a", "excludes": ["b"]}, "pattern", "excludes"),
+        ({"response_format": {**SCHEMA_FORMAT, "regex": "a"}}, "json_schema", "regex"),
+        ({"response_format": {**SCHEMA_FORMAT, "schema": {}}}, "json_schema", "schema"),
+        ({"type": "json_schema", "json_schema": {"schema": {}, "schema_": True}}, "schema", "schema_"),
+        ({"type": "grammar", "grammar": "root ::= 'a'", "definition": "start: 'b'"}, "grammar", "definition"),
+        ({"type": "structural_tag", "format": TAG, "guided_json": SCHEMA}, "format", "guided_json"),
+        ({"regex": "a", "guided_json": SCHEMA}, "regex", "guided_json"),
+        ({"guided_regex": "a", "guided_json": SCHEMA}, "guided_json", "guided_regex"),
+        ({"structured_outputs": {"regex": "a"}, "guided_json": SCHEMA}, "structured_outputs", "guided_json"),
+        ({"structured_outputs": {"regex": "a"}, "type": "text"}, "structured_outputs", "type"),
+        ({"structured_outputs": {"regex": "a"}, **STRUCTURES, "type": None}, "structured_outputs", "structures"),
+        ({"sampling_params": {"regex": "a", "json": {}}}, "regex", "json"),
+        ({"type": "integer", "regex": "a"}, "a JSON Schema's type", "regex"),
+        ({"enum": [1], "choice": ["a"]}, "a JSON Schema's enum", "choice"),
+    ],
+    ids=repr,
+)
+def test_a_second_constraint_is_refused_not_dropped(request_: Any, first: str, second: str) -> None:
+    with pytest.raises(fsmc.ConstraintError, match=f"exactly one constraint must be set, not {first} and {second}$"):
+        COMPILER.compile_constraint(request_)
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        {"type": "regex", "pattern": "a", "regex": None, "excludes": [], "name": "x"},
+        {"regex": "a", "guided_json": None, "temperature": 0, "guided_decoding_backend": "x"},
+        {"response_format": {"type": "regex", "pattern": "a", "format": None}, "model": "x", "type": "completion"},
+    ],
+)
+def test_what_gives_no_constraint_may_stand_beside_one(request_: Any) -> None:
+    assert COMPILER.compile_constraint(request_).source == "a"
+
+
+@pytest.mark.parametrize("option", ["disable_any_whitespace", "disable_additional_properties", "disable_fallback"])
+@pytest.mark.parametrize("said", ["no", 0, 1, []])
+def test_flags_are_true_or_false(option: str, said: Any) -> None:
+    with pytest.raises(fsmc.ConstraintError, match=f"structured_outputs.{option}: must be true or false, not"):
+        COMPILER.compile_constraint({"json": SCHEMA, option: said})
+
+
+def test_layouts_that_contradict_each_other_are_refused() -> None:
+    with pytest.raises(fsmc.ConstraintError, match="whitespace_pattern: allows white space"):
+        COMPILER.compile_constraint({"json": {}, "whitespace_pattern": r"\s*", "disable_any_whitespace": True})
 
 
 def test_grammars_keep_their_syntax() -> None:

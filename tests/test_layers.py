@@ -43,6 +43,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "fsmc.compiler.tags": {
         "fsmc.compiler.cfg",
         "fsmc.compiler.errors",
+        "fsmc.compiler.one_constraint",
         "fsmc.compiler.syntax",
         "fsmc.compiler.automata",
         "fsmc.compiler.schema",
@@ -75,7 +76,8 @@ MAY_IMPORT: dict[str, set[str]] = {
         "fsmc.compiler.tokens",
         "fsmc.jumpforward",
     },
-    "fsmc.compiler.inputs": {"fsmc.compiler.errors"},
+    "fsmc.compiler.one_constraint": {"fsmc.compiler.errors"},
+    "fsmc.compiler.inputs": {"fsmc.compiler.errors", "fsmc.compiler.one_constraint"},
     "fsmc.compiler.algebra": {"fsmc.compiler"},
     "fsmc.compiler.comparison": {"fsmc.compiler"},
     "fsmc.compiler.pipeline": {

@@ -81,11 +81,13 @@ class CompiledGrammar:
         on_index: Callable[[CompiledGrammar], None] | None = None,
         recipe: SchemaRecipe | TagRecipe | GrammarRecipe | None = None,
         before_masks: Callable[[], None] | None = None,
+        notes: tuple[str, ...] = (),
     ) -> None:
         self.machine, self.vocab = machine, vocab
         self._before_masks = before_masks
         self.kind, self.stats = kind, stats
         self._source, self._recipe = source, recipe
+        self._notes = notes
         self.dfa = machine.to_dfa() if isinstance(machine, RSM) and machine.is_regular else None
         self._index, self._on_index = index, on_index
         self._lazy: LazyMasks | None = None
@@ -117,7 +119,7 @@ class CompiledGrammar:
     @property
     def notes(self) -> tuple[str, ...]:
         """What a user should know: parts of a schema that are not checked (formats nobody knows), rules that nothing uses."""
-        return self.machine.builder.notes if isinstance(self.machine, LazyRSM) else ()
+        return self.machine.builder.notes if isinstance(self.machine, LazyRSM) else self._notes
 
     @property
     def index(self) -> TokenIndex | None:
@@ -313,6 +315,8 @@ class CompiledGrammar:
             "vocab_size": str(self.vocab.size),
             "stats": json.dumps(asdict(self.stats)),
         }
+        if self._notes:
+            metadata["notes"] = "\n".join(self._notes)
         if self.vocab.markers:
             metadata["markers"] = " ".join(map(str, self.vocab.markers))
         return arrays, metadata
@@ -330,7 +334,8 @@ class CompiledGrammar:
             )
         machine, index, stats, recipe = _unpack(arrays, metadata, where)
         kind, source = metadata["grammar_kind"], metadata["source"]
-        return cls(machine, vocab, kind=kind, source=source, stats=stats, index=index, recipe=recipe)
+        notes = tuple(metadata.get("notes", "").splitlines())
+        return cls(machine, vocab, kind=kind, source=source, stats=stats, index=index, recipe=recipe, notes=notes)
 
 
 def read_parts(path: str | os.PathLike[str]) -> tuple[RSM | LazyRSM, TokenIndex | None, dict[str, str]]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from fsmc.compiler.errors import ConstraintError, type_of
+from fsmc.compiler.one_constraint import OF_ENGINES, SCHEMA_KEYWORDS, WRAPPERS, refuse_others
 
 Kind = Literal["json_schema", "regex", "choice", "grammar", "structural_tag"]
 
@@ -22,21 +23,9 @@ _VLLM_OPTION_KINDS = {
 }
 _VLLM_OPTIONS = ("disable_any_whitespace", "disable_additional_properties", "disable_fallback", "whitespace_pattern")
 _RESPONSE_FORMATS = ("text", "json_object", "json_schema", "structural_tag", "grammar", "regex")
-_WRAPPERS = ("response_format", "structured_outputs", "sampling_params")
+_TAG_FORMATS = ("const_string", "any_text", "sequence", "or", "tag", "triggered_tags", "tags_with_separator")
+"""Formats of structural tags that stand by themselves."""
 _JSON_TYPES = ("object", "array", "string", "number", "integer", "boolean", "null")
-_SCHEMA_KEYWORDS = (
-    "$schema",
-    "$ref",
-    "$defs",
-    "properties",
-    "anyOf",
-    "oneOf",
-    "allOf",
-    "enum",
-    "const",
-    "required",
-    "items",
-)
 
 _ANY_WHITESPACE = (r"[ \n\t]*", r"[\n\t ]*", r"[ \t\n\r]*", r"[\n\r\t ]*", r"\s*", r"[\s]*")
 """White-space patterns that mean what flexible layout does."""
@@ -79,13 +68,15 @@ def read_constraint(request: Any) -> Constraint:
         return Constraint("choice", list(request))
     if not isinstance(request, dict):
         raise ConstraintError(f"a constraint is a dict, not {type_of(request)}")
-    wrapped = [name for name in _WRAPPERS if request.get(name) is not None]
+    wrapped = [name for name in WRAPPERS if request.get(name) is not None]
     if len(wrapped) > 1:
-        raise ConstraintError(f"only one of {', '.join(_WRAPPERS)} can be set, not {' and '.join(wrapped)}")
-    beside = [name for name in (*_SGLANG, *_VLLM) if wrapped and request.get(name) is not None]
-    if beside:
-        raise ConstraintError(f"only one constraint can be set, not {wrapped[0]} and {beside[0]}")
+        raise ConstraintError(f"only one of {', '.join(WRAPPERS)} can be set, not {' and '.join(wrapped)}")
     if wrapped:
+        refuse_others(request, wrapped, names=OF_ENGINES)
+        if request.get("type") in (*_RESPONSE_FORMATS, *_TAG_FORMATS, *_JSON_TYPES):
+            raise ConstraintError(f"exactly one constraint must be set, not {wrapped[0]} and type")
+        if "structures" in request and "triggers" in request:
+            raise ConstraintError(f"exactly one constraint must be set, not {wrapped[0]} and structures")
         inner = _as_dict(request[wrapped[0]])
         if not isinstance(inner, dict):
             raise ConstraintError(f"must be an object, not {type_of(inner)}", wrapped[0])
@@ -94,6 +85,15 @@ def read_constraint(request: Any) -> Constraint:
     if _is_response_format(request):
         return _response_format(request, "response_format")
     said = {name for name, given in request.items() if given is not None}
+    if "type" in said:
+        refuse_others(request, ["a JSON Schema's type"], names=OF_ENGINES)
+    of_schema = [name for name in SCHEMA_KEYWORDS[1:] if name in said]
+    if of_schema:
+        refuse_others(request, [f"a JSON Schema's {of_schema[0]}"], names=OF_ENGINES)
+    for name in OF_ENGINES:
+        if name in said:
+            refuse_others(request, [name, *_SGLANG, *_VLLM], names=OF_ENGINES)
+            break
     vllm = said & ({*_VLLM, *_VLLM_OPTIONS} - set(_SGLANG))  # what only vLLM says
     if vllm:
         sglang = said & (set(_SGLANG) - set(_VLLM))
@@ -102,7 +102,7 @@ def read_constraint(request: Any) -> Constraint:
         return _structured_outputs(request, "structured_outputs")
     if any(name in request for name in _SGLANG):
         return _sampling_params(request, "")
-    if any(name in request for name in ("type", *_SCHEMA_KEYWORDS)):
+    if any(name in request for name in ("type", *SCHEMA_KEYWORDS)):
         return Constraint("json_schema", request)
     if not said:
         raise ConstraintError(
@@ -134,24 +134,35 @@ def _is_response_format(request: dict[str, Any]) -> bool:
 def _response_format(value: dict[str, Any], place: str) -> Constraint:
     type_ = value.get("type", "structural_tag" if "structures" in value else None)
     if type_ == "text":
+        refuse_others(value, ["text"], place)
         return Constraint("structural_tag", {"type": "any_text"})
     if type_ == "json_object":
+        refuse_others(value, ["json_object", "schema"], place)
         schema = value.get("schema")  # as llama.cpp and others have it
         return Constraint("json_schema", {"type": "object"} if schema is None else schema)
     if type_ == "json_schema":
         where = f"{place}.json_schema"
-        described = value.get("json_schema", value if "schema" in value else None)
+        name = "json_schema" if value.get("json_schema") is not None else "schema"
+        refuse_others(value, [name, *(["schema_"] if name == "schema" else [])], place)
+        described = value["json_schema"] if name == "json_schema" else value if "schema" in value else None
         if not isinstance(described, dict):
             raise ConstraintError('is missing: {"name": ..., "schema": {...}}', where)
-        schema = described.get("schema", described.get("schema_"))
+        name = "schema" if described.get("schema") is not None else "schema_"
+        schema = described.get(name)
         if schema is None:
             raise ConstraintError("is missing", f"{where}.schema")
+        refuse_others(described, [name], where)
         return Constraint("json_schema", schema)
     if type_ == "regex":
-        return Constraint("regex", _text(value, "regex" if "regex" in value else "pattern", place))
+        name = "regex" if value.get("regex") is not None else "pattern"
+        refuse_others(value, [name], place)
+        return Constraint("regex", _text(value, name, place))
     if type_ == "grammar":
+        name = "grammar" if value.get("grammar") is not None else "definition"
+        refuse_others(value, [name], place)
         described = value.get("grammar", value)
         if isinstance(described, dict) and "definition" in described:
+            refuse_others(described, ["definition"], f"{place}.grammar")
             syntax = described.get("syntax")
             if syntax not in (None, "lark", "ebnf", "regex"):
                 raise ConstraintError(f"{syntax!r} is none of lark, ebnf, regex", f"{place}.grammar.syntax")
@@ -160,23 +171,10 @@ def _response_format(value: dict[str, Any], place: str) -> Constraint:
         return Constraint("grammar", _text(value, "grammar", place))
     if type_ == "structural_tag" or isinstance(type_, str):
         is_format = type_ != "structural_tag"
-        if is_format and not _is_tag_format(value):
+        if is_format and type_ not in _TAG_FORMATS:
             raise ConstraintError(f"{type_!r} is none of {', '.join(_RESPONSE_FORMATS)}", f"{place}.type")
         return Constraint("structural_tag", value)
     raise ConstraintError(f"must be one of {', '.join(_RESPONSE_FORMATS)}", f"{place}.type")
-
-
-def _is_tag_format(value: dict[str, Any]) -> bool:
-    """Whether this is a format of structural tags by itself."""
-    return value["type"] in (
-        "const_string",
-        "any_text",
-        "sequence",
-        "or",
-        "tag",
-        "triggered_tags",
-        "tags_with_separator",
-    )
 
 
 # ── vLLM ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -190,6 +188,9 @@ def _structured_outputs(value: dict[str, Any], place: str) -> Constraint:
         )
     name = _only_one(value, _VLLM, place)
     given = value[name]
+    for option in ("disable_any_whitespace", "disable_additional_properties", "disable_fallback"):
+        if not isinstance(value.get(option), (bool, type(None))):
+            raise ConstraintError(f"must be true or false, not {type_of(value[option])}", f"{place}.{option}")
     layout = _layout(value, place)
     for option, kinds in _VLLM_OPTION_KINDS.items():
         if value.get(option) and name not in kinds:
@@ -213,6 +214,8 @@ def _layout(value: dict[str, Any], place: str) -> dict[str, Any]:
     pattern = value.get("whitespace_pattern")
     if pattern is None and not value.get("disable_any_whitespace"):
         return {}
+    if pattern and value.get("disable_any_whitespace"):
+        raise ConstraintError("allows white space, and disable_any_whitespace none", f"{place}.whitespace_pattern")
     if pattern == "" or value.get("disable_any_whitespace"):
         return {"whitespace": "compact"}
     if pattern in _ANY_WHITESPACE:
@@ -249,6 +252,7 @@ def _closed(schema: Any) -> Any:
 def _sampling_params(value: dict[str, Any], place: str) -> Constraint:
     """Other parameters (temperature and so on) may stand beside the constraint."""
     name = _only_one(value, _SGLANG, place)
+    refuse_others(value, [name], place, names=(*WRAPPERS, *OF_ENGINES))
     given = value[name]
     if name == "json_schema":
         return Constraint("json_schema", {} if given == _ANY_JSON else given)

@@ -243,23 +243,23 @@ class GrammarCompiler:
         from fsmc.compiler.cfg.recipe import GrammarRecipe
 
         recipe = GrammarRecipe(text, syntax, start)
-        key = self._key("grammar", text, syntax or "", start or "")
+        key = self._key("grammar", "with notes", text, syntax or "", start or "")
         cached = self._from_cache(key)
         if cached is not None:
             return cached
         seconds: dict[str, float] = {}
         _timed(seconds, "parse", lambda: recipe.tree)
-        machine = _timed(
+        machine, notes = _timed(
             seconds,
             "machine",
-            recipe.build,
+            recipe.build_with_notes,
             max_states=self.max_states,
             max_bytes=self.max_bytes,
             max_seconds=self.max_seconds,
         )
         stats = CompileStats(0, 0, machine.n_states, 0, seconds)
         if isinstance(machine, RSM):
-            return self._finish(key, machine, "grammar", text, stats)
+            return self._finish(key, machine, "grammar", text, stats, notes)
         return CompiledGrammar(machine, self.vocab, kind="grammar", source=text, stats=stats, recipe=recipe)
 
     def compile_structural_tag(self, tag: Any, *, max_sought: int | None = None) -> CompiledGrammar:
@@ -359,13 +359,17 @@ class GrammarCompiler:
         grammar.stats = replace(grammar.stats, from_cache=True)
         return grammar
 
-    def _finish(self, key: str | None, machine: RSM, kind: str, source: str, stats: CompileStats) -> CompiledGrammar:
+    def _finish(
+        self, key: str | None, machine: RSM, kind: str, source: str, stats: CompileStats, notes: tuple[str, ...] = ()
+    ) -> CompiledGrammar:
         def store(grammar: CompiledGrammar) -> None:
             if self.cache is not None and key is not None:
                 arrays, metadata = grammar._parts()
                 self.cache.put(key, to_bytes(arrays, metadata | {"key": key}), label=f"{kind} {_short(source)}")
 
-        grammar = CompiledGrammar(machine, self.vocab, kind=kind, source=source, stats=stats, on_index=store)
+        grammar = CompiledGrammar(
+            machine, self.vocab, kind=kind, source=source, stats=stats, on_index=store, notes=notes
+        )
         store(grammar)
         return grammar
 

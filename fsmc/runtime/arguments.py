@@ -35,7 +35,7 @@ def integer(name: str, value: Any, least: int | None = None, allowed: str = "") 
 
 def integers(name: str, values: Iterable[Any]) -> list[int]:
     """Integers, of any kind that Python can index with. TypeError."""
-    found = list(values)
+    found = list(items(name, values, "a list of integers"))
     try:
         return list(map(operator.index, found))
     except TypeError:

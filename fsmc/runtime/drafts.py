@@ -51,6 +51,8 @@ def fill_draft_bitmasks(
     >>> fill_draft_bitmasks(matcher, [0, 1, 1], mask, parents=[-1, 0, -1]).tolist(), [f"{word & 7:03b}" for word in mask[:, 0]]
     ([True, True, True], ['011', '010', '100', '100'])
     """
+    if not hasattr(matcher, "vocab_size"):
+        raise TypeError(f"drafts are judged by a matcher, not by a {type(matcher).__name__}")
     draft = integers("draft", draft)
     k = len(draft)
     before = _checked_parents(parents, k)

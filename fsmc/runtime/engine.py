@@ -114,7 +114,7 @@ class Engine:
         the model or the vocabulary do not have. Raises TypeError for what is no `Request`, RuntimeError after `close`."""
         if not isinstance(request, Request):
             raise TypeError(f"the engine answers a Request, not {described(request)}")
-        row = Row(Ticket(request), self.vocab)
+        row = Row(Ticket(request, lambda: self._stepper), self.vocab)
         self._guarded(row, request.check_ids, self.model.n_ids, self.vocab.size)
         with self._news:
             if self._closing:

@@ -27,7 +27,8 @@ from fsmc.runtime.whole_index import MAX_INDEX_STATES, with_index
 DEFAULT_TIMEOUT = 60.0
 VALIDATION_SECONDS = 0.05
 _ENTRY_BYTES = 2_000
-_TRIM_SECONDS = 1.0
+_MEASURE_SECONDS = 10.0
+"""After which all that is kept is measured again: grammars grow while texts walk through them."""
 _LABEL = 60
 
 
@@ -152,7 +153,9 @@ class GrammarManager:
         self._threads = CompileThreads(max_workers, self._keep)
         self._lock = threading.Lock()
         self._jobs: OrderedDict[Hashable, Job] = OrderedDict()  # also those that run; those asked for last at the end
-        self._trimmed = time.monotonic()
+        self._sizes: dict[Hashable, int] = {}  # of what is kept, as last measured
+        self._total = 0
+        self._measured = time.monotonic()
 
     def __enter__(self) -> GrammarManager:
         return self
@@ -208,8 +211,8 @@ class GrammarManager:
                     job.finish(InvalidGrammar(f"{self.max_waiting} constraints wait to be compiled: try later", "lost"))
         if is_new:
             self._threads.put(job)
-        elif time.monotonic() - self._trimmed > _TRIM_SECONDS:
-            self._trim()
+        elif job.outcome is not None:
+            self._count(job)
         return job
 
     def validate(self, kind: str, source: Any, **options: Any) -> InvalidGrammar | None:
@@ -300,19 +303,34 @@ class GrammarManager:
         ):
             with self._lock:
                 self._jobs.pop(job.key, None)  # memory ran out, or a fault of ours: another time it may succeed
-        self._trim()
+        else:
+            self._count(job)
+
+    def _count(self, job: Job) -> None:
+        """Note how large a job has become, and make room if all together are too large, or were not measured for a while."""
+        size = _size(job)
+        with self._lock:
+            if self._jobs.get(job.key) is job:
+                self._total += size - self._sizes.get(job.key, 0)
+                self._sizes[job.key] = size
+            is_due = self._total > self.max_bytes or time.monotonic() - self._measured > _MEASURE_SECONDS
+        if is_due:
+            self._trim()
 
     def _trim(self) -> None:
         """Drop what was asked for longest ago, until the rest is within the bound; not what is being compiled."""
         with self._lock:
-            self._trimmed = time.monotonic()
-            sizes = {key: _size(job) for key, job in self._jobs.items() if job.outcome is not None}
-            total = sum(sizes.values())
-            for key, size in sizes.items():
-                if total <= self.max_bytes:
+            self._measured = time.monotonic()
+            kept = list(self._jobs.items())
+        sizes = {key: _size(job) for key, job in kept if job.outcome is not None}
+        with self._lock:
+            self._sizes = {key: size for key, size in sizes.items() if key in self._jobs}
+            self._total = sum(self._sizes.values())
+            for key in list(self._sizes):
+                if self._total <= self.max_bytes:
                     break
                 del self._jobs[key]
-                total -= size
+                self._total -= self._sizes.pop(key)
                 self.n_evictions += 1
 
     # ── looking ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -331,7 +349,8 @@ class GrammarManager:
     def nbytes(self) -> int:
         """Bytes of what is kept."""
         with self._lock:
-            return sum(_size(job) for job in self._jobs.values() if job.outcome is not None)
+            jobs = list(self._jobs.values())
+        return sum(_size(job) for job in jobs if job.outcome is not None)
 
     def stats(self) -> list[GrammarStats]:
         """Of every grammar that is kept, the one asked for last at the end."""

@@ -35,43 +35,58 @@ class MarkerPaths:
     ([2, 2, 1, 1, 0], [0, 2, 0, 1, 0, 0, 0], [0, 2, 2, 1, 0, 0, 0])
     """
 
-    def __init__(self, vocab: Vocabulary, marker: bytes | tuple[int, ...]) -> None:
+    def __init__(self, vocab: Vocabulary, marker: bytes | tuple[int, ...], ends: frozenset[int]) -> None:
         if not 0 < len(marker) <= MAX_LENGTH:
             raise ValueError(f"a marker has between 1 and {MAX_LENGTH} bytes or ids, not {len(marker)}")
-        self.marker = marker
+        self.marker, self.ends = marker, ends
         self.fallbacks = _fallbacks(marker)
         self._vocab = weakref.ref(vocab)
         self._after: dict[int, npt.NDArray[np.int16]] = {}
 
     @cached_property
     def costs(self) -> npt.NDArray[np.int64]:
-        """From each place, how many tokens are enough (int64[length + 1]): those that spell what is left, or one that leads back to the
-        start and those of the whole. So from every place but the last some token leads to where one less is enough.
+        """From each place, how many tokens are enough (int64[length + 1]): those that spell what is left, or a way over places where
+        less is read. So from every place but the last some token leads to where one less is enough.
 
         Raises ValueError where no tokens spell the marker.
         """
         marker, n = self.marker, len(self.marker)
         if isinstance(marker, tuple):
             return np.arange(n, -1, -1, dtype=np.int64)
-        trie = trie_of(self._vocabulary)
-        spelled = [fewest_tokens(trie, marker[k:]) for k in range(n + 1)]
-        if spelled[0] is None:
-            raise ValueError(f"no tokens of this vocabulary spell {marker!r}: give the marker as token ids")
+        trie, ends = trie_of(self._vocabulary), np.array(sorted(self.ends), np.int32)
+        spelled = [fewest_tokens(trie, marker[k:], ends) for k in range(n + 1)]
         costs = np.array([_NEVER if ids is None else len(ids) for ids in spelled], np.int64)
-        for k in np.flatnonzero(costs > 1 + costs[0]).tolist():
-            if (self.after(k)[trie.token_ids] == 0).any():
-                costs[k] = 1 + costs[0]
+        if costs.max() > 1 + costs[0] or costs[0] == _NEVER:  # another way may be shorter, back to where less is read
+            usable = trie.token_ids[~np.isin(trie.token_ids, ends)]
+            reached = [self._reached(k, usable) for k in range(n)]
+            shorter = True
+            while shorter:
+                best = np.array([min(costs[k], 1 + costs[reached[k]].min(initial=_NEVER)) for k in range(n)] + [0])
+                shorter, costs = bool((best < costs).any()), best
+        if costs[0] >= _NEVER:
+            without = " without those that end a text" if self.ends else ""
+            raise ValueError(f"no tokens of this vocabulary{without} spell {marker!r}: give the marker as token ids")
         return costs
 
+    def _reached(self, place: int, usable: npt.NDArray[np.int32]) -> list[int]:
+        """The places that tokens lead to, the last one only if the marker is the end of a token."""
+        assert isinstance(self.marker, bytes)
+        after = self.after(place)[usable]
+        found = np.unique(after)
+        whole = (self._vocabulary.token(t) for t in usable[after == len(self.marker)].tolist())
+        ends = any(self.read(place, token)[1] == len(token) for token in whole)
+        return [k for k in found.tolist() if k < len(self.marker) or ends]
+
     @classmethod
-    def of(cls, vocab: Vocabulary, marker: bytes | tuple[int, ...]) -> MarkerPaths:
-        """Those of this marker, kept for a few markers as long as the vocabulary is there."""
-        known = _known.setdefault(vocab, {})
-        if marker not in known:
+    def of(cls, vocab: Vocabulary, marker: bytes | tuple[int, ...], ends: frozenset[int] = frozenset()) -> MarkerPaths:
+        """Those of this marker, kept for a few markers as long as the vocabulary is there. ends: tokens that end a text, and write
+        nothing of a marker that is a text."""
+        known, key = _known.setdefault(vocab, {}), (marker, ends)
+        if key not in known:
             if len(known) >= _MAX_KEPT:
                 known.clear()
-            known[marker] = cls(vocab, marker)
-        return known[marker]
+            known[key] = cls(vocab, marker, ends)
+        return known[key]
 
     @property
     def worst(self) -> int:
@@ -114,7 +129,9 @@ class MarkerPaths:
         return vocab
 
 
-_known: weakref.WeakKeyDictionary[Vocabulary, dict[bytes | tuple[int, ...], MarkerPaths]] = weakref.WeakKeyDictionary()
+_known: weakref.WeakKeyDictionary[Vocabulary, dict[tuple[bytes | tuple[int, ...], frozenset[int]], MarkerPaths]] = (
+    weakref.WeakKeyDictionary()
+)
 _NEVER = 1 << 30
 
 

@@ -8,13 +8,14 @@ refuses is not allowed. A marker given as token ids ends with its last token.
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from fsmc.compiler.errors import BudgetExceeded, TokenRejected
+from fsmc.runtime.arguments import integer
 from fsmc.runtime.budget import NEVER
 from fsmc.runtime.constraint import accepted_prefix
 from fsmc.runtime.marker_paths import MarkerPaths
@@ -47,6 +48,8 @@ class ReasoningGate:
     """
 
     def __init__(self, matcher: GrammarMatcher, end: str | bytes | Sequence[int], *, reasoning: bool = True) -> None:
+        if not isinstance(matcher, GrammarMatcher):
+            raise TypeError(f"a gate is put before a GrammarMatcher, not a {type(matcher).__name__}")
         self._inner = matcher
         self._text: bytes | None = None
         self._ids: tuple[int, ...] | None = None
@@ -68,7 +71,9 @@ class ReasoningGate:
                 raise ValueError(
                     f"token {token_id} of the marker is outside the vocabulary of {matcher.vocab_size} ids"
                 )
-        self._paths = MarkerPaths.of(matcher.grammar.vocab, self._marker)
+        vocab = matcher.grammar.vocab
+        ends = (i for i in matcher.stop_token_ids if self._text is not None and vocab.token(i))
+        self._paths = MarkerPaths.of(vocab, self._marker, frozenset(ends))
         self._starts_open = not reasoning
         self._start = matcher.fork()
         self._needed: dict[tuple[int, bool], list[tuple[int, int]]] = {}
@@ -107,6 +112,7 @@ class ReasoningGate:
         """Back to the beginning."""
         self._inner = self._start.fork()
         self._history: _Entry | None = None
+        self._n_reachable = 0
         self._n_shut = 0  # entries up to the one that opened the gate
         self._n_rest = 0  # whether that one left the matcher an entry
         self._n_read, self._is_open, self._ended_early = 0, self._starts_open, False
@@ -124,7 +130,7 @@ class ReasoningGate:
         """Take one token; False, and nothing changes, if it is not allowed."""
         token_id = operator.index(token_id)
         if self._is_open:
-            return self._inner.accept_token(token_id)
+            return self._counted(self._inner.accept_token, token_id)
         if not 0 <= token_id < self.vocab_size:
             return False
         if self._ended_early:
@@ -144,7 +150,7 @@ class ReasoningGate:
     def accept_bytes(self, data: bytes) -> bool:
         """Take some text: all of it, or nothing and return False. Text never is part of a marker given as token ids."""
         if self._is_open:
-            return self._inner.accept_bytes(data)
+            return self._counted(self._inner.accept_bytes, data)
         if not isinstance(data, (bytes, bytearray, memoryview)):
             raise TypeError(f"accept_bytes takes bytes, not {type(data).__name__}")
         if self._ended_early and data:
@@ -198,19 +204,29 @@ class ReasoningGate:
     def _remember(self) -> None:
         self._history = (self._history, self._n_read, self._ended_early)
         self._n_shut += 1
+        self._reach(1)
+
+    def _counted(self, accept: Callable[[Any], bool], what: Any) -> bool:
+        before = self._inner.n_entries
+        accepted = accept(what)
+        self._reach(self._inner.n_entries - before)
+        return accepted
+
+    def _reach(self, n_more: int) -> None:
+        """So many more entries can be rolled back, of at most ``max_rollback_tokens``."""
+        most = self._inner.max_rollback_tokens
+        self._n_reachable += n_more
+        if most is not None:
+            self._n_reachable = min(self._n_reachable, most)
 
     @property
     def rollback_limit(self) -> int:
         """How many entries can be rolled back now."""
         if not self._is_open:
-            return self._at_most(self._n_shut)
+            return min(self._n_shut, self._n_reachable)
         inner = self._inner.rollback_limit
         behind = self._inner.n_entries - self._start.n_entries - self._n_rest
-        return inner if inner < behind else self._at_most(behind + self._n_shut)
-
-    def _at_most(self, n_entries: int) -> int:
-        most = self._inner.max_rollback_tokens
-        return n_entries if most is None else min(n_entries, most)
+        return inner if inner < behind else min(behind + self._n_shut, self._n_reachable)
 
     def rollback(self, num_tokens: int = 1) -> None:
         """Undo the last entries, the one that opened the gate and those before it too. ValueError, and nothing changes, if
@@ -218,6 +234,7 @@ class ReasoningGate:
         num_tokens = operator.index(num_tokens)
         if not 0 <= num_tokens <= self.rollback_limit:
             raise ValueError(f"cannot roll back {num_tokens} tokens: the history holds {self.rollback_limit}")
+        self._n_reachable -= num_tokens
         if self._is_open:
             behind = self._inner.n_entries - self._start.n_entries - self._n_rest
             if num_tokens <= behind:
@@ -255,7 +272,7 @@ class ReasoningGate:
 
     def is_far_from(self, max_tokens: int) -> bool:
         """Whether so many tokens are plenty, see `GrammarMatcher.is_far_from`."""
-        max_tokens = operator.index(max_tokens)
+        max_tokens = integer("max_tokens", max_tokens)
         if self._is_open:
             return self._inner.is_far_from(max_tokens)
         if self._ended_early:
@@ -273,6 +290,8 @@ class ReasoningGate:
         """
         if self._is_open:
             return self._inner.fill_next_token_bitmask(mask, index, max_tokens)
+        if max_tokens is not None:
+            max_tokens = integer("max_tokens", max_tokens)
         row = mask_row(mask, index, -(-self.vocab_size // 32))
         words = row.view(np.uint32)
         if self._ended_early:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from types import NoneType
 from typing import Any, Literal, Protocol, runtime_checkable
@@ -93,6 +93,11 @@ class Request:
             ("thinking_end", end),
         ):
             object.__setattr__(self, name, value)
+        least = self.sampling.min_new_tokens
+        if least and self.never_cut_off:
+            raise ValueError(
+                f"never_cut_off lets the text end in time, min_new_tokens={shown(least)} may not let it: give one of them"
+            )
 
     def check_ids(self, n_model_ids: int | None, vocab_size: int) -> None:
         """ValueError for a token id that the model, or its vocabulary, does not have; naming where it stands."""
@@ -141,9 +146,10 @@ class Response:
 class Ticket:
     """A request on its way: ask for its response, or abort it. Of use in any thread."""
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: Request, stepper: Callable[[], int | None] = lambda: None) -> None:
         self.request = request
         self.aborted = False
+        self._stepper = stepper  # tells which thread steps the engine
         self._response: Response | None = None
         self._done = threading.Event()
 
@@ -157,7 +163,12 @@ class Ticket:
         return self._response
 
     def result(self, timeout: float | None = None) -> Response:
-        """Wait for the response, which another thread's steps bring about. Raises TimeoutError."""
+        """Wait for the response, which another thread's steps bring about. Raises TimeoutError; RuntimeError in a function that a step
+        calls, which would wait for itself."""
+        if not self._done.is_set() and self._stepper() == threading.get_ident():
+            raise RuntimeError(
+                "a function that a step of the engine calls cannot wait for another request: look at `response`"
+            )
         if not self._done.wait(timeout):
             raise TimeoutError(f"no response after {timeout} seconds")
         assert self._response is not None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 import fsmc
@@ -161,3 +163,17 @@ def test_what_a_newcomer_writes(text: str, message: str) -> None:
 def test_a_start_that_is_no_name() -> None:
     with pytest.raises(TypeError, match="start is the name of a rule, not an int"):
         GrammarRecipe('root ::= "a"', None, 3)
+    with pytest.raises(ValueError, match="start='' names no rule"):
+        GrammarRecipe('root ::= "a"', None, "")
+
+
+@pytest.mark.parametrize(
+    "text", ['root ::= "x" | b\nb ::= b "y"\nu ::= "unused"', 'root ::= "x" | "(" root ")" | b\nb ::= b "y"\nu ::= "z"']
+)
+def test_notes_name_rules_that_do_nothing_also_of_regular_grammars(text: str, tmp_path: Path) -> None:
+    vocab = fsmc.Vocabulary.from_tokens([b"x", b""], eos_token_ids=[1])
+    grammar = fsmc.GrammarCompiler(vocab, cache_dir=tmp_path).compile_grammar(text)
+    assert grammar.notes == ("rules that nothing uses: u", "rules that derive no text: b")
+    assert fsmc.CompiledGrammar.from_bytes(grammar.to_bytes(), vocab).notes == grammar.notes
+    assert fsmc.GrammarCompiler(vocab, cache_dir=tmp_path).compile_grammar(text).notes == grammar.notes
+    assert fsmc.GrammarCompiler(vocab, cache_dir=None).compile_grammar('root ::= "x"').notes == ()

@@ -123,3 +123,8 @@ def test_bad_arguments_of_a_matcher_are_named() -> None:
             fsmc.fill_draft_bitmasks(matcher, draft, mask)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"parents\[0\]"):
         fsmc.fill_draft_bitmasks(matcher, [0], mask, parents=["a"])  # type: ignore[list-item]
+
+
+def test_a_least_number_of_tokens_and_an_end_in_time() -> None:
+    with pytest.raises(ValueError, match="min_new_tokens=3 may not let it: give one of them"):
+        Request("p", None, SamplingParams(min_new_tokens=3), never_cut_off=True)

@@ -324,3 +324,16 @@ def test_two_threads_may_run_one_engine(toy: Any, good: Any, expected: Any) -> N
     for thread in threads:
         thread.join(60)
     assert texts == [expected] * 3
+
+
+def test_a_callback_that_waits_for_another_request_is_told_so(toy: Any, compiler: Any) -> None:
+    grammar, waiting = compiler.compile_regex("[a-c]{6}"), []
+
+    def wait(text: str, forced: bool) -> None:
+        waiting[0].result()
+
+    with engine_of(toy).start() as engine:
+        waiting.append(engine.submit(Request(PROMPT, compiler.compile_regex("[a-c]{60}"))))
+        bad = engine.submit(Request(PROMPT, grammar, on_text=wait)).result(60)
+        assert isinstance(bad.error, RuntimeError) and "cannot wait for another request" in str(bad.error)
+        assert waiting[0].result(60).error is None

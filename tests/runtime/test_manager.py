@@ -12,6 +12,7 @@ import pytest
 from fsmc.compiler.grammar import CompiledGrammar
 from fsmc.compiler.pipeline import GrammarCompiler
 from fsmc.compiler.tokens.vocabulary import Vocabulary
+from fsmc.runtime import manager as manager_module
 from fsmc.runtime.grammar_queue import GrammarQueue
 from fsmc.runtime.grammar_workers import InvalidGrammar
 from fsmc.runtime.manager import GrammarManager
@@ -400,3 +401,18 @@ def test_arguments_that_are_none(manager):
     with pytest.raises(TypeError, match="timeout must be a number of seconds, not 'x'"):
         manager.request("regex", "a", timeout="x")
     assert manager.request("regex", "a{3}", timeout=-1).wait().reason == "timeout"
+
+
+def test_what_is_kept_is_not_measured_at_every_request(manager, monkeypatch):
+    measured = []
+    size = manager_module._size
+    monkeypatch.setattr(manager_module, "_size", lambda job: measured.append(job) or size(job))
+    for i in range(100):
+        manager.request("regex", f"a{{{i}}}").wait()
+    deadline = time.monotonic() + 30
+    while len(measured) < 100 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    for i in range(100):
+        manager.request("regex", f"a{{{i}}}").wait()
+    assert len(measured) <= 300, "once when it is made, once when it is asked for, and all of them now and then"
+    assert manager._total == manager.nbytes

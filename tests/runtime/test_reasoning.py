@@ -287,10 +287,47 @@ def test_the_limit_of_rollback_holds_before_the_gate_and_over_it():
     for token in (14, 14, 14):
         gate.accept_token(token)
     assert gate.rollback_limit == 2
-    for token in (2, 13):
+    gate.rollback(2)
+    assert gate.rollback_limit == 0
+    for token in (14, 2, 13):
         gate.accept_token(token)
     assert gate.rollback_limit == 2
     gate.rollback(2)
-    assert gate.is_reasoning
+    assert gate.is_reasoning and gate.rollback_limit == 0
     with pytest.raises(ValueError, match="cannot roll back"):
-        gate.rollback(3)
+        gate.rollback(1)
+
+
+@pytest.mark.parametrize("stops", [[14, 8], [14, 9], [14, 8, 2], [14, 8, 9, 13]], ids=repr)
+def test_tokens_that_end_a_text_write_nothing_of_the_marker(stops):
+    grammar = GrammarCompiler(PIECES, cache_dir=None).compile_regex("a{1,2}")
+    gate = ReasoningGate(GrammarMatcher(grammar, stop_token_ids=stops), "</think>")
+    needed = gate.num_tokens_to_complete()
+    for seed in range(60):
+        gate.reset()
+        left, rng = needed + seed % 5, random.Random(seed)
+        while not gate.is_terminated():
+            mask = allocate_token_bitmask(1, PIECES.size)
+            gate.fill_next_token_bitmask(mask, max_tokens=left)
+            may = np.flatnonzero(unpack_token_bitmask(mask[0], PIECES.size)).tolist()
+            assert may and gate.accept_token(rng.choice(may))
+            left -= 1
+        assert left >= 0 and gate.is_completed()
+
+
+def test_a_marker_that_only_end_tokens_spell():
+    grammar = GrammarCompiler(PIECES, cache_dir=None).compile_regex("a")
+    stops = [i for i in range(PIECES.size) if b">" in PIECES.token(i)]
+    gate = ReasoningGate(GrammarMatcher(grammar, stop_token_ids=stops), "</think>")
+    with pytest.raises(ValueError, match="without those that end a text spell"):
+        gate.num_tokens_to_complete()
+
+
+def test_what_is_no_matcher_and_no_budget():
+    with pytest.raises(TypeError, match="before a GrammarMatcher, not a CompiledGrammar"):
+        ReasoningGate(GRAMMAR, "</t>")
+    with pytest.raises(TypeError, match="before a GrammarMatcher, not a ReasoningGate"):
+        ReasoningGate(gate_of(), "</t>")
+    for budget in (50.5, True, "50"):
+        with pytest.raises(TypeError, match="max_tokens must be an integer"):
+            gate_of().fill_next_token_bitmask(allocate_token_bitmask(1, 96), max_tokens=budget)

@@ -320,6 +320,7 @@ def test_allowed_tokens_are_searched_and_clicked(open_page, pages) -> None:
         ("pattern", "2024-x"),
         ("20,000 states", "é_0"),
         ("deep", '{"name": "a", "kids": [' * 5),
+        ("after a jump", '{"name": "Bo", "k'),
         ("long names", '{"a_name_that_is_much_longer_than_what_a_box_can_show": {"'),
     ],
 )
@@ -336,7 +337,7 @@ def test_light_dark_and_phone(open_page, pages, tokenizer, axe, name, text) -> N
         outside = {**inside, "properties": dict.fromkeys(members, inside)}
         compiler = fsmc.GrammarCompiler(tokenizer.vocabulary, cache_dir=None, whitespace="json")
         html = page(compiler.compile_json_schema(outside).machine, title=name, vocabulary=tokenizer.vocabulary)
-    elif name == "deep":
+    elif name in ("deep", "after a jump"):
         html = pages[1]["tree"]
     elif name not in pages[1]:
         compiler = fsmc.GrammarCompiler(tokenizer.vocabulary, cache_dir=None, whitespace="json")
@@ -347,6 +348,9 @@ def test_light_dark_and_phone(open_page, pages, tokenizer, axe, name, text) -> N
     for scheme, width in (("light", 1280), ("dark", 1280), ("light", 390)):
         shown = open_page(html, color_scheme=scheme, viewport={"width": width, "height": 800})
         shown.fill("#text", text)
+        if name == "after a jump":
+            shown.click("#jump")
+            shown.wait_for_selector("#after .token.new")
         shown.click("#summary summary")
         shown.wait_for_selector("#mask button")
         shown.evaluate(axe + "; 0")

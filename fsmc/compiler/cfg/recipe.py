@@ -59,6 +59,8 @@ class GrammarRecipe:
         object.__setattr__(self, "text", self.text.removeprefix("\ufeff"))  # a byte order mark, of a file
         if self.start is not None and not isinstance(self.start, str):
             raise TypeError(f"start is the name of a rule, not {type_of(self.start)}")
+        if self.start == "":
+            raise ValueError("start='' names no rule: give a name, or None for root (EBNF) or start (Lark)")
         if len(self.text) > MAX_TEXT:
             raise LimitExceeded("max_text", MAX_TEXT, len(self.text), "characters of a grammar")
         try:
@@ -80,14 +82,21 @@ class GrammarRecipe:
         self, *, max_states: int = MAX_STATES, max_bytes: int = MAX_BYTES, max_seconds: float = MAX_SECONDS
     ) -> RSM | LazyRSM:
         """The machine of the grammar: a plain one without calls where the grammar is regular, else one that is made as it is walked."""
+        return self.build_with_notes(max_states=max_states, max_bytes=max_bytes, max_seconds=max_seconds)[0]
+
+    def build_with_notes(
+        self, *, max_states: int = MAX_STATES, max_bytes: int = MAX_BYTES, max_seconds: float = MAX_SECONDS
+    ) -> tuple[RSM | LazyRSM, tuple[str, ...]]:
+        """The machine, and what a user should know of the grammar: rules that nothing uses or that derive no text."""
         limits = Limits.new(max_states, max_bytes, max_seconds)
         found = network(self.tree, limits)
         if found.root in found.terminals:
             dfa = found.terminals[found.root].dfa
             if dfa.is_empty:
                 raise EmptyLanguageError("the grammar matches no text at all, so nothing could be generated")
-            return RSM.from_dfa(dfa)
-        return GrammarMachine(found, max_states=max_states, max_bytes=max_bytes, max_seconds=max_seconds).rsm
+            return RSM.from_dfa(dfa), tuple(found.notes)
+        machine = GrammarMachine(found, max_states=max_states, max_bytes=max_bytes, max_seconds=max_seconds)
+        return machine.rsm, machine.notes
 
     def to_arrays(self) -> tuple[dict[str, npt.NDArray[Any]], dict[str, str]]:
         """What `from_arrays` needs: the text as UTF-8 bytes, and the settings."""

@@ -21,15 +21,18 @@ import numpy as np
 import numpy.typing as npt
 
 from fsmc.compiler.automata.algebra import all_text, intersection
-from fsmc.compiler.automata.determinize import determinize
+from fsmc.compiler.automata.determinize import MAX_SECONDS, determinize
 from fsmc.compiler.automata.dfa import DFA
 from fsmc.compiler.automata.edges import byte_edges, nfa_from_edges
 from fsmc.compiler.automata.minimize import minimize
 from fsmc.compiler.automata.nfa import MAX_NFA_STATES, thompson
+from fsmc.compiler.automata.subsets import Limits
 from fsmc.compiler.errors import ConstraintError, EmptyLanguageError, LimitExceeded, PatternSyntaxError
 from fsmc.compiler.syntax.regex import parse_regex
 from fsmc.compiler.tags.embedded import Embedded
-from fsmc.compiler.tags.free_text import CALL, MARKER, MAX_SOUGHT, FirstOf
+from fsmc.compiler.tags.excluding import Excluding
+from fsmc.compiler.tags.free_text import CALL, MARKER, MAX_SOUGHT
+from fsmc.compiler.tags.reached import Reached
 from fsmc.compiler.tags.tree import Automaton, Choice, Free, GrammarText, Pattern, Repeat, Schema, Sequence, Text, Token
 
 MAX_CALLS = 1 << 14
@@ -66,7 +69,8 @@ def tag_language(
     >>> dfa.matches(b"<t>a < b</t>"), dfa.matches(b"<t></t></t>")
     (True, False)
     """
-    builder = _Builder(dict(markers), grammar, max_sought, limits)
+    clock = Limits(0, 0, limits.get("max_seconds", MAX_SECONDS))
+    builder = _Builder(dict(markers), grammar, max_sought, limits, clock)
     end = builder.build(tree, 0, ())
     builder.finish(end)
     nfa = nfa_from_edges(builder.all_edges(), builder.epsilons, builder.n_states, [0], [end, builder.end_of_text])
@@ -107,6 +111,7 @@ class _Builder:
     grammar: Callable[[GrammarText], DFA | Embedded]
     max_sought: int
     limits: dict[str, Any]
+    clock: Limits
     n_states: int = 2
     end_of_text: int = 1
     edges: list[tuple[int, int, int, int]] = field(default_factory=list)
@@ -134,6 +139,7 @@ class _Builder:
 
     def build(self, node: Any, start: int, after: tuple[Any, ...]) -> int:
         """Add what a node reads from ``start`` on; returns the state at its end."""
+        self.clock.check(0, 0)
         if isinstance(node, Text):
             return self.literal(node.value.encode(), start)
         if isinstance(node, Token):
@@ -273,14 +279,14 @@ class _Builder:
         ends, may_end = first_texts(after, self.marker_of, node.place)
         refused = {self.as_bytes(text) for text in node.excludes}
         triggers = {self.as_bytes(text) for text in node.triggers}
-        found = FirstOf({*refused, *triggers, *ends}, self.max_sought)
+        found = Excluding({*triggers, *ends}, refused, self.max_sought)
         complete = found.complete
         states = [self.new() if not strings else -1 for strings in complete]
         entries = (tags_start, end)
 
         def lead(q: int, rest: bytes = b"") -> int | None:
             """The state of the NFA for a state of the automaton, once it is followed by ``rest``."""
-            if complete[q] & refused:
+            if q == Excluding.DEAD:
                 return None
             if not complete[q]:
                 return states[q]
@@ -296,7 +302,7 @@ class _Builder:
                 to = leads[target]
                 if to is not None:
                     self.edges.append((state, low, high, to))
-            if may_end:
+            if may_end and q not in found.late:
                 self.epsilons.append((state, self.end_of_text))
             for name, number in set(self.markers.values()):
                 to = self.after_name(found, complete, q, name, lead)
@@ -310,7 +316,7 @@ class _Builder:
 
     @staticmethod
     def after_name(
-        found: FirstOf,
+        found: Excluding,
         complete: list[frozenset[bytes]],
         q: int,
         name: bytes,
@@ -321,6 +327,8 @@ class _Builder:
             return None
         for i, byte in enumerate(name, 1):
             q = found.step(q, byte)
+            if q == Excluding.DEAD:
+                return None
             if complete[q]:
                 return lead(q, name[i:])
         return lead(q, b"") if found.lengths[q] >= len(name) else None
@@ -333,32 +341,10 @@ class _Builder:
 
     def finish(self, end: int) -> None:
         """Link the places where free text ends to where the strings found there lead, now that all states are there."""
-        edges: dict[int, list[tuple[int, int, int]]] = {}
-        for source, low, high, target in self.edges:
-            edges.setdefault(source, []).append((low, high, target))
-        links: dict[int, list[int]] = {}
-        for source, target in self.epsilons:
-            links.setdefault(source, []).append(target)
-
-        def closure(states: Iterable[int]) -> set[int]:
-            closed, todo = set(), list(states)
-            while todo:
-                state = todo.pop()
-                if state not in closed:
-                    closed.add(state)
-                    todo += links.get(state, ())
-            return closed
-
-        known: dict[tuple[tuple[int, ...], bytes], set[int]] = {}
+        reached = Reached(self.edges, self.epsilons, self.clock)
         for dispatch in self.dispatches:
             for string in dispatch.strings:
-                key = (dispatch.entries, string)
-                if key not in known:
-                    here = closure(dispatch.entries)
-                    for byte in string:
-                        here = closure(t for q in here for low, high, t in edges.get(q, ()) if low <= byte <= high)
-                    known[key] = here
-                self.epsilons += [(dispatch.state, target) for target in known[key]]
+                self.epsilons += [(dispatch.state, target) for target in reached.after(dispatch.entries, string)]
 
 
 def first_texts(after: tuple[Any, ...], marker_of: Callable[[Token], Marker], place: str) -> tuple[set[bytes], bool]:

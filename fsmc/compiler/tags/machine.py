@@ -144,13 +144,14 @@ class TagMachine(SchemaMachine):
 
     def place_edges(self, states: frozenset[State]) -> Edges:
         """What each byte does in a place."""
+        states = self._closed(states)
         edges: Edges = {}
         for byte in range(256):
             targets = frozenset(t for state in states if (t := int(self._rows[state, byte]))) if byte != CALL else None
             if targets:
                 edges[byte] = self.state_of(targets)
         for grammar, behind in self._grammars_from(states):
-            inner = self.inside_edges(grammar, grammar.machine.start, behind)
+            inner = inside_edges(self, grammar, grammar.machine.start, behind, frozenset(self._begins(behind)))
             assert not inner.keys() & edges.keys(), "refused when the machine was made"
             edges |= inner
         calls = self._calls_from(states)
@@ -193,7 +194,18 @@ class TagMachine(SchemaMachine):
 
     def may_end(self, states: frozenset[State]) -> bool:
         """Whether the text may end in a place."""
-        return bool(self._language.dfa.accepting[list(states)].any())
+        return bool(self._language.dfa.accepting[list(self._closed(states))].any())
+
+    def _closed(self, states: frozenset[State]) -> frozenset[State]:
+        """The place with the states behind grammars that may be empty: a text that is in it may be there as well."""
+        todo, found = list(states), set(states)
+        while todo:
+            for number, after in self._calls.get(todo.pop(), ()):
+                grammar = self._embedded.get(number)
+                if grammar is not None and after not in found and grammar.machine.final(grammar.machine.start) >= 0:
+                    found.add(after)
+                    todo.append(after)
+        return frozenset(found) if len(found) > len(states) else states
 
     def _set_row(self, state: int, edges: Edges, final: int) -> None:
         position = self.rsm.state_key(state)
@@ -220,15 +232,12 @@ class TagMachine(SchemaMachine):
                     found.setdefault(number, set()).add(after)
         return [(self._embedded[number], frozenset(after)) for number, after in found.items()]
 
-    def _begins(self, states: Iterable[State]) -> set[int]:
+    def _begins(self, states: frozenset[State]) -> set[int]:
         """The bytes that may come in a place, about."""
+        states = self._closed(states)
         found = {byte for state in states for byte in np.flatnonzero(self._rows[state]).tolist()} - {CALL}
         found |= {byte for formula in self._calls_from(states) for byte in self._first_bytes(formula)}
-        for grammar, after in self._grammars_from(states):
-            found |= grammar.row(grammar.machine.start).keys()
-            if grammar.machine.final(grammar.machine.start) >= 0:
-                found |= self._begins(after)
-        return found
+        return found.union(*[grammar.row(grammar.machine.start) for grammar, _ in self._grammars_from(states)])
 
     def _calls_from(self, states: Iterable[State]) -> dict[int, set[State]]:
         """Formula of what may be called → the states after it."""
@@ -244,13 +253,13 @@ class TagMachine(SchemaMachine):
 
     def _refuse_doubt(self) -> None:
         """Raise ConstraintError where the same byte could begin a value and something else, or go on with a number and end it."""
-        for states in self._places():
+        for states in map(self._closed, self._places()):
             calls = self._calls_from(states)
             here = {byte for state in states for byte in np.flatnonzero(self._rows[state]).tolist()} - {CALL}
             first = {byte for formula in calls for byte in self._first_bytes(formula)}
             both = here & first
-            for grammar, behind in self._grammars_from(states):
-                own = self.inside_edges(grammar, grammar.machine.start, behind).keys()
+            for grammar, _ in self._grammars_from(states):
+                own = grammar.row(grammar.machine.start).keys()
                 both |= (here | first) & own
                 first |= own
             if both:
@@ -284,6 +293,7 @@ class TagMachine(SchemaMachine):
             if len(seen) > MAX_PLACES:
                 raise LimitExceeded("max_places", MAX_PLACES, len(seen), "too many schemas begin at the same place")
             yield states
+            states = self._closed(states)
             found = [frozenset(state for targets in self._calls_from(states).values() for state in targets)]
             found += [behind for _, behind in self._grammars_from(states)]
             if len(states) > 1:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection
 from typing import Any
 
 from fsmc.compiler.errors import ConstraintError, LimitExceeded, SchemaError, type_of
+from fsmc.compiler.one_constraint import refuse_others
 from fsmc.compiler.schema.source import parse_json, schema_of
 from fsmc.compiler.tags.parameters import parameters_of
 from fsmc.compiler.tags.tree import Choice, Free, GrammarText, Pattern, Repeat, Schema, Sequence, Text, Token
@@ -56,9 +58,12 @@ def read_tag(tag: Any) -> Any:
             raise ConstraintError(f"is read as JSON, and cannot be: {error.message}", "structural_tag") from error
     if not isinstance(tag, dict):
         raise ConstraintError(f"must be an object, not {_shown(tag)}", "structural_tag")
-    if "structures" in tag or ("triggers" in tag and tag.get("type", "structural_tag") == "structural_tag"):
+    is_whole = tag.get("type", "structural_tag") == "structural_tag"
+    if is_whole and tag.get("format") is None and ("structures" in tag or "triggers" in tag):
+        refuse_others(tag, ["structures", "triggers"])
         return _read_structures(tag)
-    if tag.get("type") == "structural_tag" or ("type" not in tag and "format" in tag):
+    if tag.get("type") == "structural_tag" or (is_whole and "format" in tag):
+        refuse_others(tag, ["format"])
         if "format" not in tag:
             raise ConstraintError('"format" is missing (or "structures" and "triggers")', "structural_tag")
         return _Reader().format(tag["format"], "format", 0)
@@ -72,6 +77,8 @@ def _read_structures(tag: dict[str, Any]) -> Any:
     for i, structure in enumerate(structures):
         place = f"structures[{i}]"
         reader.object(structure, place)
+        refuse_others(structure, ["schema", "schema_"], place)
+        refuse_others(structure, ["schema"], place, names=("content",))
         tags.append(
             _Tag(
                 reader.text(structure, "begin", place),
@@ -109,19 +116,22 @@ def _triggered(
         if isinstance(trigger, Text) and not trigger.value:
             raise ConstraintError("a trigger must not be empty: it would stand everywhere", f"{where}[{i}]")
     used = set()
+    how_many = Counter(t.token if isinstance(t, Token) else t.value for t in triggers)
+    lengths = sorted({len(t.value) for t in triggers if isinstance(t, Text)})
     for tag in tags:
         if isinstance(tag.begin, Token):
-            token = tag.begin.token
-            found: list[Text | Token] = [t for t in triggers if isinstance(t, Token) and t.token == token]
+            begins: list[str | int] = [tag.begin.token]
         else:
-            found = [t for t in triggers if isinstance(t, Text) and tag.begin.startswith(t.value)]
-        if len(found) != 1:
+            begins = [tag.begin[:n] for n in lengths if n <= len(tag.begin)]
+        fitting = [begin for begin in begins if begin in how_many]
+        n_fitting = sum(how_many[begin] for begin in fitting)
+        if n_fitting != 1:
             begin = tag.begin.token if isinstance(tag.begin, Token) else tag.begin
-            how = "none of the triggers" if not found else f"{len(found)} triggers"
+            how = f"{n_fitting} triggers" if n_fitting else "none of the triggers"
             raise ConstraintError(f"begins with {how}, {begin!r}: exactly one has to fit", f"{tag.place}.begin")
-        used.add(found[0])
+        used.add(fitting[0])
     for i, trigger in enumerate(triggers):
-        if trigger not in used:
+        if (trigger.token if isinstance(trigger, Token) else trigger.value) not in used:
             raise ConstraintError("no tag begins with this trigger: nothing could follow it", f"{where}[{i}]")
     if not tags and at_least_one:
         raise ConstraintError("at_least_one needs a tag", f"{place}.tags")
