@@ -11,7 +11,7 @@ Four ways, each exact:
   be one, and ConstraintError then shows a text in which they do not.
 
 Where two are run side by side, ``max_pairs`` bounds the states of both together, and ``max_crossed`` the return frames that one may have above those
-of calls that the other made before; ``max_seconds`` bounds the time. The functions take them as arguments, the operators as they are by default.
+of calls that the other made before; ``max_seconds`` bounds the time of each way that is tried. The functions take them as arguments, the operators as they are by default.
 """
 
 from __future__ import annotations
@@ -47,7 +47,6 @@ from fsmc.compiler.tags.machine import TagMachine
 from fsmc.compiler.tags.recipe import TagRecipe
 from fsmc.compiler.tags.tree import Automaton, GrammarText, Pattern, Schema, Sequence
 from fsmc.compiler.tokens.vocabulary import Vocabulary
-from fsmc.jit import working_seconds
 
 MAX_PAIRED = 40_000
 """``max_pairs`` of two constraints neither of which is regular; MAX_PAIRS of others."""
@@ -202,7 +201,6 @@ def _beside_dfa(
     if network is None or (is_wider and not combination.without_dfa) or (network.schemas and not is_wider):
         analysis = Analysis(machine, dfa, combination, max_pairs=max_pairs, max_seconds=max_seconds)
         return _of_product(analysis, vocab, source)
-    began = working_seconds()
     depths = _depths_of(machine)
 
     def check() -> None:
@@ -218,12 +216,11 @@ def _beside_dfa(
     except LimitExceeded as error:
         if error.name != "max_stack":
             raise
-        left = max_seconds - (working_seconds() - began)
     if is_wider:
         combined = beside.union(network, dfa)
     else:
         allowed = dfa if combination.accepts(True, True) else regular.complement(dfa, regular.all_bytes())
-        found = beside.Beside(network, allowed, max_places=max_pairs, max_seconds=left).intersection()
+        found = beside.Beside(network, allowed, max_places=max_pairs, max_seconds=max_seconds).intersection()
         if found is None:
             raise _empty(source)
         combined = found
