@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import fsmc
-from fsmc.compiler.algebra import intersection
+from fsmc.compiler.algebra import difference
 from fsmc.compiler.automata.product_machine import ProductMachine
 from fsmc.compiler.automata.rsm_product import BOTH, DFA_ONLY, EITHER, Analysis
 from fsmc.compiler.schema.sampling import InstanceSampler
@@ -338,5 +338,6 @@ def test_combining_ends_in_time() -> None:
     ambiguous = COMPILER.compile_grammar('root ::= item+\nitem ::= item item | [x(] root? ")"?')
     pairs = COMPILER.compile_regex("(..)*")
     with pytest.raises(fsmc.LimitExceeded, match=r"max_seconds=0\.2 exceeded"):
-        intersection(ambiguous, pairs, max_seconds=0.2)
-    assert ambiguous.subset_of(pairs, max_seconds=0.2).witness == b"x"
+        difference(pairs, ambiguous, max_seconds=0.2)  # no grammar may have just these texts
+    witness = ambiguous.subset_of(pairs).witness
+    assert witness is not None and len(witness) == 1

@@ -5,12 +5,13 @@ Four ways, each exact:
 - Two regular constraints are combined as DFAs.
 - Two JSON Schemas are combined as schemas, so of *values*: ``a - b`` has the JSON texts of the values that are valid under a and not
   under b, ``~a`` those of all other values.
-- A regular constraint and any other one are run side by side (`rsm_product`), so as sets of *texts*.
+- A regular constraint and any other one are run side by side (`rsm_product`), so as sets of *texts*; a grammar that is read in so many ways that
+  this takes too many states, or does not end, is combined as a grammar (`beside`), where the result is one.
 - Two others are run side by side where their calls nest in each other (`pair_machine`); the intersection of two context-free languages need not
   be one, and ConstraintError then shows a text in which they do not.
 
 Where two are run side by side, ``max_pairs`` bounds the states of both together, and ``max_crossed`` the return frames that one may have above those
-of calls that the other made before; ``max_seconds`` bounds the time. The functions take them as arguments, the operators as they are by default.
+of calls that the other made before; ``max_seconds`` bounds the time of each way that is tried. The functions take them as arguments, the operators as they are by default.
 """
 
 from __future__ import annotations
@@ -25,12 +26,17 @@ import referencing.jsonschema
 from fsmc.compiler.automata import algebra as regular
 from fsmc.compiler.automata.determinize import MAX_SECONDS
 from fsmc.compiler.automata.dfa import DFA
+from fsmc.compiler.automata.lazy_rsm import LazyRSM
 from fsmc.compiler.automata.pair_machine import MAX_CROSSED, PairMachine
 from fsmc.compiler.automata.product_machine import ProductMachine
+from fsmc.compiler.automata.recursion import RecursiveMachine
 from fsmc.compiler.automata.rsm import RSM
 from fsmc.compiler.automata.rsm_product import BOTH, DFA_ONLY, EITHER, MAX_PAIRS, Analysis, Combination
+from fsmc.compiler.cfg import beside
+from fsmc.compiler.cfg.machine import GrammarMachine
 from fsmc.compiler.cfg.recipe import GrammarRecipe, syntax_of
-from fsmc.compiler.errors import ConstraintError, EmptyLanguageError, type_of
+from fsmc.compiler.cfg.rules import Network
+from fsmc.compiler.errors import ConstraintError, EmptyLanguageError, LimitExceeded, type_of
 from fsmc.compiler.grammar import CompiledGrammar, CompileStats
 from fsmc.compiler.schema.recipe import SchemaRecipe
 from fsmc.compiler.schema.references import SPECIFICATIONS
@@ -44,6 +50,8 @@ from fsmc.compiler.tokens.vocabulary import Vocabulary
 
 MAX_PAIRED = 40_000
 """``max_pairs`` of two constraints neither of which is regular; MAX_PAIRS of others."""
+MAX_STACK = 64
+"""Places of a stack in a grammar's machine beside a DFA; deeper ones show that it has no end, and the two are combined as grammars."""
 
 _DRAFT_URIS = {
     4: "http://json-schema.org/draft-04/schema#",
@@ -168,18 +176,66 @@ def _combined(
         return _of_schemas(vocab, of_schemas, a.recipe, b.recipe)
     most = MAX_PAIRS if max_pairs is None else max_pairs
     if a.dfa is not None:
-        return _of_product(
-            Analysis(b.machine, a.dfa, if_a_is_regular, max_pairs=most, max_seconds=max_seconds), vocab, source
-        )
+        return _beside_dfa(b.machine, a.dfa, if_a_is_regular, most, max_seconds, vocab, source)
     if b.dfa is not None:
-        return _of_product(
-            Analysis(a.machine, b.dfa, if_b_is_regular, max_pairs=most, max_seconds=max_seconds), vocab, source
-        )
+        return _beside_dfa(a.machine, b.dfa, if_b_is_regular, most, max_seconds, vocab, source)
     pair = PairMachine(a.machine, b.machine, if_a_is_regular, max_crossed=max_crossed)
     most = MAX_PAIRED if max_pairs is None else max_pairs
     return _of_product(
         Analysis(pair.rsm, regular.all_bytes(), BOTH, max_pairs=most, max_seconds=max_seconds), vocab, source
     )
+
+
+def _beside_dfa(
+    machine: RecursiveMachine,
+    dfa: DFA,
+    combination: Combination,
+    max_pairs: int,
+    max_seconds: float,
+    vocab: Vocabulary,
+    source: str,
+) -> CompiledGrammar:
+    """A machine and a DFA side by side; a grammar whose machine is too large for that, or has no end, is combined as a grammar."""
+    network = network_of(machine)
+    is_wider = combination.without_machine
+    if network is None or (is_wider and not combination.without_dfa) or (network.schemas and not is_wider):
+        analysis = Analysis(machine, dfa, combination, max_pairs=max_pairs, max_seconds=max_seconds)
+        return _of_product(analysis, vocab, source)
+    depths = _depths_of(machine)
+
+    def check() -> None:
+        if depths[-1] > MAX_STACK:
+            raise LimitExceeded("max_stack", MAX_STACK, depths[-1], "the machine of the grammar has no end")
+
+    try:
+        return _of_product(
+            Analysis(machine, dfa, combination, max_pairs=max_pairs, max_seconds=max_seconds, check=check),
+            vocab,
+            source,
+        )
+    except LimitExceeded as error:
+        if error.name != "max_stack":
+            raise
+    if is_wider:
+        combined = beside.union(network, dfa)
+    else:
+        allowed = dfa if combination.accepts(True, True) else regular.complement(dfa, regular.all_bytes())
+        found = beside.Beside(network, allowed, max_places=max_pairs, max_seconds=max_seconds).intersection()
+        if found is None:
+            raise _empty(source)
+        combined = found
+    return CompiledGrammar(GrammarMachine(combined).rsm, vocab, kind="product", source=source, stats=CompileStats())
+
+
+def _depths_of(machine: RecursiveMachine) -> list[int]:
+    assert isinstance(machine, LazyRSM) and isinstance(machine.builder, GrammarMachine)
+    return machine.builder.sets.depth
+
+
+def network_of(machine: RecursiveMachine) -> Network | None:
+    """The network of a machine that is a grammar's; None for others."""
+    builder = machine.builder if isinstance(machine, LazyRSM) else None
+    return builder.network if isinstance(builder, GrammarMachine) else None
 
 
 def shared_vocabulary(a: CompiledGrammar, b: CompiledGrammar) -> Vocabulary:

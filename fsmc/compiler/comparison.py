@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from fsmc.compiler.algebra import allows_value, difference, shared_vocabulary
+from fsmc.compiler.algebra import allows_value, difference, network_of, shared_vocabulary
 from fsmc.compiler.automata import algebra as regular
 from fsmc.compiler.automata.counterexample import MAX_SEARCHED, Ending, counterexample
 from fsmc.compiler.automata.determinize import MAX_SECONDS
@@ -19,6 +19,7 @@ from fsmc.compiler.automata.pair_machine import MAX_CROSSED
 from fsmc.compiler.automata.product_machine import ProductMachine
 from fsmc.compiler.automata.recursion import Reading
 from fsmc.compiler.automata.rsm_product import BOTH, Analysis
+from fsmc.compiler.cfg.beside import Beside
 from fsmc.compiler.errors import ConstraintError, EmptyLanguageError, LimitExceeded, SchemaError, UnsupportedSchemaError
 from fsmc.compiler.grammar import CompiledGrammar
 from fsmc.compiler.schema.machine import SchemaMachine
@@ -128,6 +129,9 @@ def _shortest(only: CompiledGrammar) -> bytes | None:
     builder = only.machine.builder if isinstance(only.machine, LazyRSM) else None
     if isinstance(builder, ProductMachine):
         return builder.analysis.shortest()
+    network = network_of(only.machine)
+    if network is not None and not network.schemas:
+        return Beside(network, regular.all_bytes()).shortest()
     return Analysis(only.machine, regular.all_bytes(), BOTH).shortest()
 
 

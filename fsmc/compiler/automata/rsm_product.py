@@ -23,6 +23,8 @@ from fsmc.compiler.errors import ConstraintError, LimitExceeded
 from fsmc.jit import working_seconds
 
 MAX_PAIRS = 200_000
+MAX_WAYS = 32
+"""Ways out of each pair that may be known, on average over ``max_pairs`` of them."""
 
 FAILED = -1
 """The outcome of a machine that has refused the text: the DFA goes on alone."""
@@ -95,7 +97,7 @@ DFA_ONLY = Combination(lambda dfa, machine: dfa and not machine)
 class Analysis:
     """The ways out of all pairs that can be reached. A machine that grows is grown as far as the DFA lets texts walk.
 
-    Raises LimitExceeded for more than ``max_pairs`` or ``max_seconds``, ConstraintError for a machine in which it matters what a call has read.
+    check: called again and again, may raise. Raises LimitExceeded for more than ``max_pairs`` or ``max_seconds``, ConstraintError for a machine in which it matters what a call has read.
     """
 
     def __init__(
@@ -106,15 +108,18 @@ class Analysis:
         *,
         max_pairs: int = MAX_PAIRS,
         max_seconds: float = MAX_SECONDS,
+        check: Callable[[], None] = lambda: None,
     ) -> None:
+        self._check = check
         self.machine, self.dfa, self.combination, self.max_pairs = machine, dfa, combination, max_pairs
         self._next = dfa.delta[:, dfa.byte_class].astype(np.int64)
         self._moves: dict[Pair, list[Move]] = {}
         self._ways: dict[Pair | Again, Ways] = {}
         self._readers: dict[Pair | Again, set[Pair | Again]] = {}
-        self._n_again = 0
+        self._n_again = self._n_ways = self._n_read = 0
+        self._max_seconds, self._deadline = max_seconds, working_seconds() + max_seconds
         self.start = Pair(machine.start, dfa.start)
-        self._explore(max_seconds)
+        self._explore()
         self.accepted = frozenset(
             WayOut("end", outcome, accepts)
             for outcome in {way.outcome for way in self.ways(self.start) if way.kind == "end"}
@@ -207,14 +212,12 @@ class Analysis:
 
     # ── ways out ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _explore(self, max_seconds: float) -> None:
+    def _explore(self) -> None:
         """Until nothing becomes shorter. Ways are read as they are known so far; whoever reads them is asked again."""
         waiting: _Waiting = {self.start: None} if self.alive(self.start) else {}
-        began = working_seconds()
         while waiting:
-            seconds = working_seconds() - began
-            if seconds > max_seconds:
-                raise LimitExceeded("max_seconds", max_seconds, seconds, "the combination takes too long")
+            self._check_time()
+            self._check()
             place, _ = waiting.popitem()  # the last one first: what it leads to was met after it
             if isinstance(place, Again):
                 found: Ways = {}
@@ -223,9 +226,20 @@ class Analysis:
                 found, moves = {self.end(place): 0}, iter(self.moves(place))
             for move in moves:
                 self._merge(found, self.through(move, place, waiting), 0)
-            if found != self._ways.get(place):
+            known = self._ways.get(place)
+            if found != known:
+                self._n_ways += len(found) - len(known or ())
+                if self._n_ways > MAX_WAYS * self.max_pairs:
+                    hint = f"the combination is too large: more than {MAX_WAYS} ways out for each"
+                    raise LimitExceeded("max_pairs", self.max_pairs, self._n_ways // MAX_WAYS, hint)
                 self._ways[place] = found
                 waiting.update(dict.fromkeys(self._readers.get(place, ())))
+
+    def _check_time(self) -> None:
+        late = working_seconds() - self._deadline
+        if late > 0:
+            seconds = self._max_seconds + late
+            raise LimitExceeded("max_seconds", self._max_seconds, seconds, "the combination takes too long")
 
     def _read(self, place: Pair | Again, reader: Pair | Again | None, waiting: _Waiting | None) -> Ways:
         """The ways from a place; noted, while exploring, as read by ``reader``."""
@@ -252,6 +266,9 @@ class Analysis:
             self._merge(found, inner, 1)
         else:
             for way, length in list(inner.items()):
+                self._n_read += 1
+                if waiting is not None and not self._n_read & 0xFF:
+                    self._check_time()
                 self._merge(found, self.beyond(move.frame, way, reader, waiting), 1 + length)
         return found
 
