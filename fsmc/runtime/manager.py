@@ -307,18 +307,18 @@ class GrammarManager:
             self._count(job)
 
     def _count(self, job: Job) -> None:
-        """Note how large a job has become, and make room if all together are too large, or were not measured for a while."""
+        """Note how large a job has become, and make room if all together are too large; now and then measure them all."""
         size = _size(job)
         with self._lock:
             if self._jobs.get(job.key) is job:
                 self._total += size - self._sizes.get(job.key, 0)
                 self._sizes[job.key] = size
-            is_due = self._total > self.max_bytes or time.monotonic() - self._measured > _MEASURE_SECONDS
+            self._evict()
+            is_due = time.monotonic() - self._measured > _MEASURE_SECONDS
         if is_due:
-            self._trim()
+            self._measure()
 
-    def _trim(self) -> None:
-        """Drop what was asked for longest ago, until the rest is within the bound; not what is being compiled."""
+    def _measure(self) -> None:
         with self._lock:
             self._measured = time.monotonic()
             kept = list(self._jobs.items())
@@ -326,12 +326,21 @@ class GrammarManager:
         with self._lock:
             self._sizes = {key: size for key, size in sizes.items() if key in self._jobs}
             self._total = sum(self._sizes.values())
-            for key in list(self._sizes):
-                if self._total <= self.max_bytes:
-                    break
-                del self._jobs[key]
-                self._total -= self._sizes.pop(key)
-                self.n_evictions += 1
+            self._evict()
+
+    def _evict(self) -> None:
+        """Drop what was asked for longest ago, until the rest is within the bound; not what is being compiled. With the lock held."""
+        left, dropped = self._total, []
+        for key in self._jobs:
+            if left <= self.max_bytes:
+                break
+            if key in self._sizes:
+                left -= self._sizes[key]
+                dropped.append(key)
+        for key in dropped:
+            del self._jobs[key], self._sizes[key]
+        self._total = left
+        self.n_evictions += len(dropped)
 
     # ── looking ──────────────────────────────────────────────────────────────────────────────────────────────────────
 

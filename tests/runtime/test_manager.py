@@ -416,3 +416,11 @@ def test_what_is_kept_is_not_measured_at_every_request(manager, monkeypatch):
         manager.request("regex", f"a{{{i}}}").wait()
     assert len(measured) <= 300, "once when it is made, once when it is asked for, and all of them now and then"
     assert manager._total == manager.nbytes
+    measured.clear()
+    manager.max_bytes = manager.nbytes
+    for i in range(100, 150):  # at the bound, too
+        manager.request("regex", f"a{{{i}}}").wait()
+    deadline = time.monotonic() + 30
+    while len(measured) < 50 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert len(measured) <= 250 and manager.n_evictions > 0 and manager._total <= manager.max_bytes

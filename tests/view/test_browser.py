@@ -213,6 +213,18 @@ KIDS = {
 }  # fmt: skip
 
 
+BORN: dict = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string"},
+        "born": {"type": "integer"},
+        "kids": {"type": "array", "items": {"$ref": "#"}},
+    },
+    "required": ["name"],
+    "additionalProperties": False,
+}
+
+
 @pytest.mark.parametrize("width", [1280, 390])
 @pytest.mark.parametrize(
     ("source", "opened"),
@@ -222,6 +234,8 @@ KIDS = {
         ("([^xyz]*x)*[^y]*y[^z]*(z|q[^q]*q)", []),
         (KIDS, ["object", "string"]),
         (KIDS, ["object", "number"]),
+        (KIDS, ["object", "string", "number"]),
+        (BORN, ["object", "number", "string"]),
         ('root ::= sum\nsum ::= sum "+" text | text\ntext ::= [0-9]+ | "(" sum ")"', ["text, 1"]),
     ],
 )

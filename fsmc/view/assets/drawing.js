@@ -1,6 +1,7 @@
 "use strict";
 // The drawing: dagre lays the graph out, SVG shows it, and it can be moved, scaled and walked with the keyboard.
 
+const TITLE = 9; // more room for the title of an open box
 const RADIUS = 15, CHARACTER = 7.2, MAX_LABEL = 26, LOOP = 44; // a loop and its label reach so far above a state
 
 function svg(name, attributes = {}, text) {
@@ -170,8 +171,9 @@ class Drawing {
       const says = `${shown}, ${count}, ${node.open ? "close" : "open"}` + (shown === node.label ? "" : `: ${node.label}`); // it begins with what is seen
       const g = svg("g", { class: "box" + (node.open ? " open" : ""), role: "button", "aria-expanded": node.open, "aria-label": says });
       this.clickable(g, node);
-      const x = at.x - at.width / 2, y = at.y - at.height / 2;
-      g.append(svg("title", {}, says), svg("rect", { x, y, width: at.width, height: at.height, rx: 9 }));
+      const strip = node.open ? TITLE : 0; // above what the layout gave it, where no label lies
+      const x = at.x - at.width / 2, y = at.y - at.height / 2 - strip;
+      g.append(svg("title", {}, says), svg("rect", { x, y, width: at.width, height: at.height + strip, rx: 9 }));
       if (node.open) g.append(svg("text", { x: x + 10, y: y + 13, class: "name left" }, "▾ " + shown));
       else {
         g.append(svg("text", { x: at.x, y: at.y - 6, class: "name" }, "▸ " + shown + " ")); // else a reader runs it into the count
