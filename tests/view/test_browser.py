@@ -220,7 +220,7 @@ BORN: dict = {
         "born": {"type": "integer"},
         "kids": {"type": "array", "items": {"$ref": "#"}},
     },
-    "required": ["name"],
+    "required": ["name", "born", "kids"],
     "additionalProperties": False,
 }
 
