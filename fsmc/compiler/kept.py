@@ -61,7 +61,7 @@ class Kept(Generic[T]):
 
 
 def kept(max_bytes: int, nbytes: Callable[..., int]) -> Callable[[F], F]:
-    """Keep the results, which are not None, of a function of hashable positional arguments: see `Kept`.
+    """Keep the results, which are not None, of a function of hashable arguments: see `Kept`.
 
     nbytes: called with a result and the arguments, tells the bytes of both. The function's ``kept`` is what is kept.
 
@@ -80,11 +80,12 @@ def kept(max_bytes: int, nbytes: Callable[..., int]) -> Callable[[F], F]:
         results = Kept[Any](max_bytes)
 
         @functools.wraps(function)
-        def ask(*arguments: Hashable) -> Any:
-            found = results.get(arguments)
+        def ask(*arguments: Hashable, **named: Hashable) -> Any:
+            key = (*arguments, *named.items()) if named else arguments
+            found = results.get(key)
             if found is None:
-                found = function(*arguments)
-                results.put(arguments, found, nbytes(found, *arguments))
+                found = function(*arguments, **named)
+                results.put(key, found, nbytes(found, *arguments, *named.values()))
             return found
 
         ask.kept = results  # type: ignore[attr-defined]

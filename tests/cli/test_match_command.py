@@ -87,7 +87,7 @@ def test_flags_and_flavor(fsmc_command) -> None:
         (["a", "b", "c"], 2, "quote the pattern"),
         (["missing.fsmc", "a"], 3, "missing.fsmc"),
         (["--file", "no-such-file", "a"], 3, "no-such-file"),
-        ([], 2, "give a pattern or --file"),
+        ([], 2, "give a pattern, --file, --schema, --grammar, --choice, --tag or --constraint"),
     ],
 )
 def test_errors_are_one_message_without_a_traceback(fsmc_command, arguments: list[str], code: int, said: str) -> None:
