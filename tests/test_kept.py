@@ -52,3 +52,11 @@ def test_machines_of_patterns() -> None:
         assert 0 < string_machines._DFAS.nbytes <= 1 << 20
     finally:
         string_machines._DFAS = before
+
+
+def test_arguments_by_name_are_told_from_pairs() -> None:
+    @kept(10_000, lambda *_: 1)
+    def shown(a: object, b: object = None) -> tuple[object, object]:
+        return a, b
+
+    assert shown(1, ("b", 2)) == (1, ("b", 2)) and shown(1, b=2) == (1, 2) and shown(a=1, b=2) == (1, 2)

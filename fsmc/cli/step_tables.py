@@ -68,7 +68,7 @@ def _table(names: list[str], rows: list[list[Text]], may_be_cut: list[str], widt
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for name in columns:
         right = "right" if name in _NUMBERS else "left"
-        table.add_column(name, justify=right, no_wrap=True, width=least.get(name, needs[name]))  # type: ignore[arg-type]
+        table.add_column(name, justify=right, no_wrap=True, width=least.get(name, needs[name]))  # type: ignore[arg-type]  # right is one of Rich's words
     for row in rows:
         table.add_row(*(row[names.index(name)] for name in columns))
     return table

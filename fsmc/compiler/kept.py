@@ -81,14 +81,14 @@ def kept(max_bytes: int, nbytes: Callable[..., int]) -> Callable[[F], F]:
 
         @functools.wraps(function)
         def ask(*arguments: Hashable, **named: Hashable) -> Any:
-            key = (*arguments, *named.items()) if named else arguments
+            key = (ask, arguments, *named.items()) if named else arguments  # no argument is `ask` itself
             found = results.get(key)
             if found is None:
                 found = function(*arguments, **named)
                 results.put(key, found, nbytes(found, *arguments, *named.values()))
             return found
 
-        ask.kept = results  # type: ignore[attr-defined]
+        ask.kept = results  # type: ignore[attr-defined]  # a function has any attributes, of which mypy knows nothing
         return cast(F, ask)
 
     return decorate

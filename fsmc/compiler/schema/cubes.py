@@ -137,8 +137,7 @@ def propagate(
         pending = {}
         memo: dict[int, int] = {}
         for i in sorted({i for atom in values for i in where.pop(atom, ())} & parts.keys()):
-            # The default binds this round's values, of which mypy cannot tell the type.
-            left = table.substitute(parts.pop(i), lambda atom, values=values: values.get(atom, atom), memo)  # type: ignore[misc]
+            left = table.substitute(parts.pop(i), lambda atom, values=values: values.get(atom, atom), memo)  # type: ignore[misc]  # the default binds this round's
             if left == FALSE or not take(left, i):
                 return FALSE, cube
     return table.conj(parts.values()), cube
