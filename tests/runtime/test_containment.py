@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -18,27 +17,10 @@ from fsmc.runtime.engine import Engine  # noqa: E402
 from fsmc.runtime.request import Request  # noqa: E402
 from fsmc.runtime.sampling import SamplingBatch  # noqa: E402
 from fsmc.runtime.sampling_params import SamplingParams  # noqa: E402
-from fsmc.runtime.toy_model import toy_model  # noqa: E402
+
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 PROMPT = "Who? "
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
-@pytest.fixture(scope="module")
-def toy() -> Any:
-    return toy_model(n_layers=2, hidden_size=64)
-
-
-@pytest.fixture(scope="module")
-def compiler(toy: Any) -> fsmc.GrammarCompiler:
-    return fsmc.GrammarCompiler(toy.vocab, cache_dir=None)
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,6 @@ import random
 import re
 import threading
 import time
-from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -25,6 +24,8 @@ from fsmc.runtime.request import Request  # noqa: E402
 from fsmc.runtime.sampling_params import SamplingParams  # noqa: E402
 from fsmc.runtime.toy_model import toy_model  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 PROMPT = "Please fill in the form: "
 FORM = (
     r'\{"name": "[A-Z][a-z]{1,8}", "occupation": "(librarian|gardener)", "can swim": (true|false), "age": [1-9][0-9]?\}'
@@ -37,25 +38,6 @@ PATTERNS = [
     r"name: [A-Z][a-z]{2,5}\nage: \d{2}\n\n",
 ]
 MODES = ("off", "canonical", "exact")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread() -> Iterator[None]:
-    """On a busy machine two threads spend most of the time waiting for each other."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
-@pytest.fixture(scope="module")
-def toy() -> Any:
-    return toy_model(n_layers=2, hidden_size=64)
-
-
-@pytest.fixture(scope="module")
-def compiler(toy: Any) -> fsmc.GrammarCompiler:
-    return fsmc.GrammarCompiler(toy.vocab, cache_dir=None)
 
 
 @pytest.fixture(scope="module")

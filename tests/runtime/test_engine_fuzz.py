@@ -8,7 +8,6 @@ import io
 import json
 import random
 import sys
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -24,6 +23,8 @@ from fsmc.runtime.engine import Engine  # noqa: E402
 from fsmc.runtime.request import Request, Response  # noqa: E402
 from fsmc.runtime.sampling_params import SamplingParams  # noqa: E402
 from fsmc.runtime.toy_model import toy_model  # noqa: E402
+
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 ROUNDS = 12
 
@@ -195,22 +196,9 @@ def ended(response: Response) -> bool:
     return response.finish_reason in ("stop", "length") and response.error is None
 
 
-@pytest.fixture(scope="module", autouse=True)
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 @pytest.fixture(scope="module")
 def toy() -> Any:
     return toy_model(n_layers=1, hidden_size=32)
-
-
-@pytest.fixture(scope="module")
-def compiler(toy: Any) -> fsmc.GrammarCompiler:
-    return fsmc.GrammarCompiler(toy.vocab, cache_dir=None)
 
 
 @pytest.fixture(scope="module")

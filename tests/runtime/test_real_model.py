@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import json
 import runpy
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +16,9 @@ pytest.importorskip("transformers", reason="models need transformers")
 from fsmc.runtime.generation import generate  # noqa: E402
 from fsmc.runtime.models import load_model  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 DEMO = Path(__file__).resolve().parents[2] / "examples" / "demo.py"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread() -> Iterator[None]:
-    """On a busy machine two threads spend most of the time waiting for each other."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")

@@ -13,11 +13,12 @@ from __future__ import annotations
 import threading
 from array import array
 from collections.abc import Hashable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from fsmc.compiler.automata.builder import Builder
 from fsmc.compiler.automata.byte_groups import loop_groups
 from fsmc.compiler.automata.dfa import DEAD
 from fsmc.compiler.automata.growing import Arrays, Views, rehash, write_rows
@@ -37,30 +38,6 @@ from fsmc.compiler.errors import LimitExceeded
 
 MAX_STATES = 4_000_000
 MAX_BYTES = 1 << 30
-
-
-class Builder(Protocol):
-    """Who knows what the keys mean."""
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What a user should know about what the machine does not check."""
-
-    def build_row(self, state: int) -> None:
-        """Call ``set_row`` for the state."""
-
-    def build_return(self, frame: int, outcome: int) -> None:
-        """Call ``set_return`` for the frame and the outcome."""
-
-    def behind_space(self, state: int) -> int:
-        """See `RecursiveMachine.behind_space`; asked only of a machine that has ``space``."""
-
-    def record(self, state: int, text: bytes | None) -> int:
-        """The state to go on in, given the text that was read between a recorded call and its return to ``state``.
-
-        None: a text that differs from all before, of which nothing is remembered; who asks so compares texts on his own.
-        0 where it may not have been this text: the byte that ended it is then refused.
-        """
 
 
 class LazyRSM(RecursiveMachine):
