@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 import fsmc
-from fsmc.compiler.algebra import difference
 from fsmc.compiler.automata.product_machine import ProductMachine
 from fsmc.compiler.automata.rsm_product import BOTH, DFA_ONLY, EITHER, Analysis
 from fsmc.compiler.schema.sampling import InstanceSampler
@@ -334,10 +333,31 @@ def test_only_compiled_constraints_are_combined(other: Any) -> None:
             combine()
 
 
-def test_combining_ends_in_time() -> None:
-    ambiguous = COMPILER.compile_grammar('root ::= item+\nitem ::= item item | [x(] root? ")"?')
-    pairs = COMPILER.compile_regex("(..)*")
-    with pytest.raises(fsmc.LimitExceeded, match=r"max_seconds=0\.2 exceeded"):
-        difference(pairs, ambiguous, max_seconds=0.2)  # no grammar may have just these texts
-    witness = ambiguous.subset_of(pairs).witness
-    assert witness is not None and len(witness) == 1
+@pytest.mark.parametrize(
+    "rules", ['root ::= item+\nitem ::= item item | [x(] root? ")"?', 'root ::= "a" root "a" | "b" root "b" | [ab]?']
+)
+def test_what_no_grammar_need_have_is_refused_at_once(rules: str) -> None:
+    """Machines that have no end: what they do not allow, and what they have in common, is not looked for until a limit is reached."""
+    ambiguous, pairs = COMPILER.compile_grammar(rules), COMPILER.compile_regex("([ab(x].)*")
+    nested = COMPILER.compile_grammar('root ::= [ab(x] root [ab(x] | ""')
+    for combine in (
+        lambda: ~ambiguous,
+        lambda: pairs - ambiguous,
+        lambda: ambiguous & nested,
+        lambda: nested - ambiguous,
+    ):
+        with pytest.raises(fsmc.ConstraintError, match="a machine without end"):
+            combine()
+    some = COMPILER.compile_regex("[ab(x]{0,3}") - ambiguous  # but this has few texts
+    for text in map("".join, itertools.chain.from_iterable(itertools.product("ab(x", repeat=n) for n in range(4))):
+        assert some.machine.matches(text.encode()) != ambiguous.machine.matches(text.encode()), text
+    assert ambiguous.subset_of(pairs).witness is not None and ambiguous.equivalent(pairs).witness is not None
+    assert ambiguous.equivalent(ambiguous)
+
+
+def test_an_earlier_walk_does_not_count() -> None:
+    """Stacks that are deep already say nothing of a combination with few texts."""
+    palindromes = COMPILER.compile_grammar('root ::= "a" root "a" | "b" root "b" | ""')
+    assert palindromes.machine.matches(b"ab" * 50 + b"ba" * 50)
+    rest = COMPILER.compile_regex("[ab]{0,4}") - palindromes
+    assert rest.machine.matches(b"ab") and not rest.machine.matches(b"abba")

@@ -12,7 +12,7 @@ import fsmc
 from fsmc.compiler import algebra
 from fsmc.compiler.automata.algebra import all_bytes
 from fsmc.compiler.automata.dfa import DFA
-from fsmc.compiler.cfg import beside
+from fsmc.compiler.cfg import beside, joined
 from fsmc.compiler.cfg.machine import GrammarMachine
 from fsmc.compiler.cfg.recipe import GrammarRecipe
 
@@ -97,7 +97,7 @@ def test_random_grammars(seed: int) -> None:
         return
     texts, dfa = short_texts(rules), dfa_of(pattern)
     ours = {text for text in TEXTS if re.fullmatch(pattern, text)}
-    assert allowed(GrammarMachine(beside.union(network, dfa))) == texts | ours
+    assert allowed(GrammarMachine(joined.union(network, joined.of_dfa(dfa)))) == texts | ours
     both = beside.Beside(network, dfa)
     found, witness = both.intersection(), both.shortest()
     if texts & ours:

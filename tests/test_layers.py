@@ -65,6 +65,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "fsmc.compiler.grammar": {
         "fsmc.compiler.algebra",  # the operators, when they are used
         "fsmc.compiler.comparison",
+        "fsmc.compiler.concatenation",
         "fsmc.jit",
         "fsmc.cache_dir",
         "fsmc.compiler.errors",
@@ -80,6 +81,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "fsmc.compiler.inputs": {"fsmc.compiler.errors", "fsmc.compiler.one_constraint"},
     "fsmc.compiler.algebra": {"fsmc.compiler"},
     "fsmc.compiler.comparison": {"fsmc.compiler"},
+    "fsmc.compiler.concatenation": {"fsmc.compiler"},
     "fsmc.compiler.pipeline": {
         "fsmc.compiler.inputs",
         "fsmc.compiler.warm_up",

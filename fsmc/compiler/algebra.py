@@ -1,4 +1,4 @@
-"""The algebra of compiled constraints: ``a & b``, ``a | b``, ``a - b``, ``~a``, ``a + b``. Inclusion and equivalence: comparison.py.
+"""The algebra of compiled constraints: ``a & b``, ``a | b``, ``a - b``, ``~a``. ``a + b``: concatenation.py. Inclusion and equivalence: comparison.py.
 
 Four ways, each exact:
 
@@ -6,9 +6,9 @@ Four ways, each exact:
 - Two JSON Schemas are combined as schemas, so of *values*: ``a - b`` has the JSON texts of the values that are valid under a and not
   under b, ``~a`` those of all other values.
 - A regular constraint and any other one are run side by side (`rsm_product`), so as sets of *texts*; a grammar that is read in so many ways that
-  this takes too many states, or does not end, is combined as a grammar (`beside`), where the result is one.
+  this does not end is combined as a grammar (`beside`), where the result is one: a complement need not be, and ConstraintError says so.
 - Two others are run side by side where their calls nest in each other (`pair_machine`); the intersection of two context-free languages need not
-  be one, and ConstraintError then shows a text in which they do not.
+  be one, and ConstraintError then shows a text in which they do not. The union of two grammars is one always (`joined`).
 
 Where two are run side by side, ``max_pairs`` bounds the states of both together, and ``max_crossed`` the return frames that one may have above those
 of calls that the other made before; ``max_seconds`` bounds the time of each way that is tried. The functions take them as arguments, the operators as they are by default.
@@ -19,11 +19,13 @@ from __future__ import annotations
 import hashlib
 import weakref
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import referencing.jsonschema
 
 from fsmc.compiler.automata import algebra as regular
+from fsmc.compiler.automata.counting import is_finite
 from fsmc.compiler.automata.determinize import MAX_SECONDS
 from fsmc.compiler.automata.dfa import DFA
 from fsmc.compiler.automata.lazy_rsm import LazyRSM
@@ -32,20 +34,14 @@ from fsmc.compiler.automata.product_machine import ProductMachine
 from fsmc.compiler.automata.recursion import RecursiveMachine
 from fsmc.compiler.automata.rsm import RSM
 from fsmc.compiler.automata.rsm_product import BOTH, DFA_ONLY, EITHER, MAX_PAIRS, Analysis, Combination
-from fsmc.compiler.cfg import beside
+from fsmc.compiler.cfg import beside, joined
 from fsmc.compiler.cfg.machine import GrammarMachine
-from fsmc.compiler.cfg.recipe import GrammarRecipe, syntax_of
 from fsmc.compiler.cfg.rules import Network
 from fsmc.compiler.errors import ConstraintError, EmptyLanguageError, LimitExceeded, type_of
 from fsmc.compiler.grammar import CompiledGrammar, CompileStats
 from fsmc.compiler.schema.recipe import SchemaRecipe
 from fsmc.compiler.schema.references import SPECIFICATIONS
 from fsmc.compiler.schema.source import parse_json
-from fsmc.compiler.schema.text_options import TextOptions
-from fsmc.compiler.tags.language import tag_language
-from fsmc.compiler.tags.machine import TagMachine
-from fsmc.compiler.tags.recipe import TagRecipe
-from fsmc.compiler.tags.tree import Automaton, GrammarText, Pattern, Schema, Sequence
 from fsmc.compiler.tokens.vocabulary import Vocabulary
 
 MAX_PAIRED = 40_000
@@ -117,30 +113,10 @@ def difference(
 def complement(a: CompiledGrammar, *, max_pairs: int = MAX_PAIRS, max_seconds: float = MAX_SECONDS) -> CompiledGrammar:
     """What ``a`` does not allow: of a schema the JSON texts of all other values, else all other texts."""
     if a.dfa is not None:
-        return _of_dfa(regular.complement(a.dfa), a.vocab, f"~({a.source})")
+        return of_dfa(regular.complement(a.dfa), a.vocab, f"~({a.source})")
     if isinstance(a.recipe, SchemaRecipe):
         return _of_schemas(a.vocab, lambda x: {"not": x}, a.recipe)
-    return _of_product(
-        Analysis(a.machine, regular.all_text(), DFA_ONLY, max_pairs=max_pairs, max_seconds=max_seconds),
-        a.vocab,
-        f"~({a.source})",
-    )
-
-
-def concatenation(a: CompiledGrammar, b: CompiledGrammar) -> CompiledGrammar:
-    """A text of ``a``, followed by one of ``b``. Raises ConstraintError also where a byte could belong to either (see `TagMachine`)."""
-    vocab = shared_vocabulary(a, b)
-    if a.dfa is not None and b.dfa is not None:
-        return _of_dfa(regular.concatenate(a.dfa, b.dfa), vocab, f"({a.source}) + ({b.source})")
-    options = {options for g in (a, b) if (options := _options_of(g)) is not None}
-    if len(options) > 1:
-        raise ConstraintError("the two lay out JSON differently: compile them with the same options")
-    tree, laid_out = Sequence((_as_node(a), _as_node(b))), options.pop() if options else TextOptions()
-    machine = TagMachine(tag_language(tree, {}, TagRecipe.grammar), laid_out).handed_over()
-    source = f"({a.source}) + ({b.source})"
-    joined = CompiledGrammar(machine, vocab, kind="concatenation", source=source, stats=CompileStats())
-    _sequences[joined] = tree, laid_out
-    return joined
+    return _beside_dfa(a, regular.all_text(), DFA_ONLY, max_pairs, max_seconds, a.vocab, f"~({a.source})")
 
 
 def allows_value(a: CompiledGrammar, text: bytes) -> bool:
@@ -171,23 +147,34 @@ def _combined(
 ) -> CompiledGrammar:
     vocab, source = shared_vocabulary(a, b), f"({a.source}) {sign} ({b.source})"
     if a.dfa is not None and b.dfa is not None:
-        return _of_dfa(of_dfas(a.dfa, b.dfa), vocab, source)
+        return of_dfa(of_dfas(a.dfa, b.dfa), vocab, source)
     if isinstance(a.recipe, SchemaRecipe) and isinstance(b.recipe, SchemaRecipe):
         return _of_schemas(vocab, of_schemas, a.recipe, b.recipe)
     most = MAX_PAIRS if max_pairs is None else max_pairs
     if a.dfa is not None:
-        return _beside_dfa(b.machine, a.dfa, if_a_is_regular, most, max_seconds, vocab, source)
+        return _beside_dfa(b, a.dfa, if_a_is_regular, most, max_seconds, vocab, source)
     if b.dfa is not None:
-        return _beside_dfa(a.machine, b.dfa, if_b_is_regular, most, max_seconds, vocab, source)
-    pair = PairMachine(a.machine, b.machine, if_a_is_regular, max_crossed=max_crossed)
+        return _beside_dfa(a, b.dfa, if_b_is_regular, most, max_seconds, vocab, source)
     most = MAX_PAIRED if max_pairs is None else max_pairs
-    return _of_product(
-        Analysis(pair.rsm, regular.all_bytes(), BOTH, max_pairs=most, max_seconds=max_seconds), vocab, source
-    )
+    one, other = grammar_of(a), grammar_of(b)
+    united = partial(joined.union, one, other) if if_a_is_regular is EITHER and one and other else None
+    try:
+        pair = PairMachine(a.machine, b.machine, if_a_is_regular, max_crossed=max_crossed)
+        limits: dict[str, Any] = {"max_pairs": most, "max_seconds": max_seconds, "check": _watch(a.machine, b.machine)}
+        made = _of_product(Analysis(pair.rsm, regular.all_bytes(), BOTH, **limits), vocab, source)
+    except (ConstraintError, LimitExceeded, _Endless) as error:
+        if united is not None:
+            return _of_network(united(), vocab, source)
+        if isinstance(error, _Endless):
+            raise _no_end() from None
+        raise
+    if united is not None:
+        _grammars[made] = united
+    return made
 
 
 def _beside_dfa(
-    machine: RecursiveMachine,
+    a: CompiledGrammar,
     dfa: DFA,
     combination: Combination,
     max_pairs: int,
@@ -195,47 +182,78 @@ def _beside_dfa(
     vocab: Vocabulary,
     source: str,
 ) -> CompiledGrammar:
-    """A machine and a DFA side by side; a grammar whose machine is too large for that, or has no end, is combined as a grammar."""
-    network = network_of(machine)
-    is_wider = combination.without_machine
-    if network is None or (is_wider and not combination.without_dfa) or (network.schemas and not is_wider):
-        analysis = Analysis(machine, dfa, combination, max_pairs=max_pairs, max_seconds=max_seconds)
-        return _of_product(analysis, vocab, source)
-    depths = _depths_of(machine)
+    """A machine and a DFA side by side; a grammar whose machine has no end is combined as a grammar where the result is one."""
+    network = grammar_of(a)
+
+    def as_grammar() -> Network | None:
+        assert network is not None
+        if combination is EITHER:
+            return joined.union(network, joined.of_dfa(dfa))
+        allowed = dfa if combination.accepts(True, True) else regular.complement(dfa, regular.all_bytes())
+        return beside.Beside(network, allowed, max_places=max_pairs, max_seconds=max_seconds).intersection()
+
+    is_grammar = combination is EITHER or not combination.without_machine
+    is_grammar &= network is not None and not (network.schemas and combination is not EITHER)
+    is_bounded = not combination.without_dfa and combination.without_machine and is_finite(dfa)
+    check = _watch() if is_bounded else _watch(a.machine)
+    try:
+        analysis = Analysis(a.machine, dfa, combination, max_pairs=max_pairs, max_seconds=max_seconds, check=check)
+        made = _of_product(analysis, vocab, source)
+    except _Endless:
+        if not is_grammar:
+            raise _no_end() from None
+        found = as_grammar()
+        if found is None:
+            raise _empty(source) from None
+        return _of_network(found, vocab, source)
+    if is_grammar:
+        _grammars[made] = as_grammar
+    return made
+
+
+_grammars: weakref.WeakKeyDictionary[CompiledGrammar, Callable[[], Network | None]] = weakref.WeakKeyDictionary()
+"""How combinations that are run side by side are written as grammars, so that they can be part of what is no product."""
+
+
+def grammar_of(a: CompiledGrammar) -> Network | None:
+    """A constraint as a grammar; None for one that is none, or is not known to be one."""
+    if a.dfa is not None:
+        return joined.of_dfa(a.dfa)
+    return _grammars[a]() if a in _grammars else network_of(a.machine)
+
+
+class _Endless(Exception):
+    """The machine of a grammar has no end."""
+
+
+def _watch(*machines: RecursiveMachine) -> Callable[[], None]:
+    """A check that raises `_Endless` as soon as one of the machines turns out to be a grammar's that has no end: its new stacks are deep."""
+    builders = [machine.builder for machine in machines if isinstance(machine, LazyRSM)]
+    depths = [builder.sets.depth for builder in builders if isinstance(builder, GrammarMachine)]
+    known = [len(depth) for depth in depths]
 
     def check() -> None:
-        if depths[-1] > MAX_STACK:
-            raise LimitExceeded("max_stack", MAX_STACK, depths[-1], "the machine of the grammar has no end")
+        if any(len(depth) > n and depth[-1] > MAX_STACK for depth, n in zip(depths, known, strict=True)):
+            raise _Endless
 
-    try:
-        return _of_product(
-            Analysis(machine, dfa, combination, max_pairs=max_pairs, max_seconds=max_seconds, check=check),
-            vocab,
-            source,
-        )
-    except LimitExceeded as error:
-        if error.name != "max_stack":
-            raise
-    if is_wider:
-        combined = beside.union(network, dfa)
-    else:
-        allowed = dfa if combination.accepts(True, True) else regular.complement(dfa, regular.all_bytes())
-        found = beside.Beside(network, allowed, max_places=max_pairs, max_seconds=max_seconds).intersection()
-        if found is None:
-            raise _empty(source)
-        combined = found
-    return CompiledGrammar(GrammarMachine(combined).rsm, vocab, kind="product", source=source, stats=CompileStats())
+    return check
 
 
-def _depths_of(machine: RecursiveMachine) -> list[int]:
-    assert isinstance(machine, LazyRSM) and isinstance(machine.builder, GrammarMachine)
-    return machine.builder.sets.depth
+def _no_end() -> ConstraintError:
+    return ConstraintError(
+        "a grammar that is read in ever more ways has a machine without end, and what it does not allow, or allows together with another one, "
+        "need not be a grammar's: write it so that each text can be read from left to right in few ways, or combine it with a pattern by & or |"
+    )
 
 
 def network_of(machine: RecursiveMachine) -> Network | None:
     """The network of a machine that is a grammar's; None for others."""
     builder = machine.builder if isinstance(machine, LazyRSM) else None
     return builder.network if isinstance(builder, GrammarMachine) else None
+
+
+def _of_network(network: Network, vocab: Vocabulary, source: str) -> CompiledGrammar:
+    return CompiledGrammar(GrammarMachine(network).rsm, vocab, kind="product", source=source, stats=CompileStats())
 
 
 def shared_vocabulary(a: CompiledGrammar, b: CompiledGrammar) -> Vocabulary:
@@ -253,7 +271,7 @@ def shared_vocabulary(a: CompiledGrammar, b: CompiledGrammar) -> Vocabulary:
     raise ConstraintError("the two were compiled for different vocabularies (or name different special tokens)")
 
 
-def _of_dfa(dfa: DFA, vocab: Vocabulary, source: str) -> CompiledGrammar:
+def of_dfa(dfa: DFA, vocab: Vocabulary, source: str) -> CompiledGrammar:
     if dfa.is_empty:
         raise _empty(source)
     stats = CompileStats(0, dfa.n_states, dfa.n_states, dfa.n_classes)
@@ -287,39 +305,6 @@ def _of_schemas(vocab: Vocabulary, write: Callable[..., Any], *recipes: SchemaRe
     combined = SchemaRecipe(write(*references), first.options, None, first.unique_items, registry)
     machine = combined.build().handed_over()
     return CompiledGrammar(machine, vocab, kind="json_schema", source="", stats=CompileStats(), recipe=combined)
-
-
-_sequences: weakref.WeakKeyDictionary[CompiledGrammar, tuple[Sequence, TextOptions]] = weakref.WeakKeyDictionary()
-"""What concatenations were made of, so that they can be part of others."""
-
-
-def _options_of(grammar: CompiledGrammar) -> TextOptions | None:
-    """How the JSON in a constraint is laid out; None where there is none."""
-    if grammar in _sequences:
-        return _sequences[grammar][1]
-    return grammar.recipe.options if isinstance(grammar.recipe, (SchemaRecipe, TagRecipe)) else None
-
-
-def _as_node(grammar: CompiledGrammar) -> Any:
-    """A constraint as part of a sequence."""
-    if grammar.dfa is not None:
-        return Automaton(grammar.dfa, grammar.source)
-    if grammar in _sequences:
-        return _sequences[grammar][0]
-    recipe = grammar.recipe
-    if isinstance(recipe, SchemaRecipe) and recipe.registry is None and recipe.draft is None:
-        schema = Schema(recipe.schema, "the schema")
-        if recipe.options.whitespace != "flexible" or recipe.options.indent is not None:
-            return schema
-        space = Pattern(f"[ \\t\\n\\r]{{0,{recipe.options.max_whitespace}}}", "white space")
-        return Sequence((space, schema, space))
-    if isinstance(recipe, TagRecipe) and not recipe.names:
-        return recipe.tree
-    if isinstance(recipe, GrammarRecipe) and recipe.start is None:
-        return GrammarText(recipe.text, recipe.syntax or syntax_of(recipe.text), "the grammar")
-    raise ConstraintError(
-        f"a {grammar.kind} cannot be part of a sequence: only patterns, schemas, grammars and structural tags can"
-    )
 
 
 def _empty(source: str) -> EmptyLanguageError:

@@ -67,6 +67,8 @@ def subset(
     ConstraintError or LimitExceeded if no text shows it among them.
     """
     shared_vocabulary(a, b)
+    if a.machine is b.machine:
+        return Comparison(None)
     if a.dfa is not None and b.dfa is not None:
         return Comparison(shortest_string(regular.difference(a.dfa, b.dfa)))
     are_schemas = isinstance(a.recipe, SchemaRecipe) and isinstance(b.recipe, SchemaRecipe)
@@ -105,6 +107,8 @@ def equivalence(
     It is a shortest one where those of `subset` are, both ways; where it can be told one way only, that way's. Limits: as there.
     """
     shared_vocabulary(a, b)
+    if a.machine is b.machine:
+        return Comparison(None)
     if a.dfa is not None and b.dfa is not None:
         return Comparison(difference_witness(a.dfa, b.dfa))
     limits: dict[str, Any] = {"max_pairs": max_pairs, "max_crossed": max_crossed}

@@ -214,7 +214,7 @@ class CompiledGrammar:
 
     def __add__(self, other: CompiledGrammar) -> CompiledGrammar:
         """A text of this one, followed by one of the other."""
-        from fsmc.compiler.algebra import concatenation
+        from fsmc.compiler.concatenation import concatenation
 
         return concatenation(self, other)
 

@@ -1,4 +1,4 @@
-"""A grammar beside a DFA, as a grammar: what both allow, what either does, and a shortest text of both (Bar-Hillel, Perles and Shamir, 1961).
+"""A grammar beside a DFA, as a grammar: what both allow, and a shortest text of both (Bar-Hillel, Perles and Shamir, 1961).
 
 A symbol becomes one for each pair of DFA states between which it can lead, with the places of its net beside the DFA's states. This is finite
 for every grammar, also for one that is read in ever more ways, whose machine has no end. Lengths: Knuth 1977.
@@ -257,30 +257,3 @@ def _renamed(
         letter if letter < SYMBOL else SYMBOL + numbers[listed[letter - SYMBOL]]: target
         for letter, target in row.items()
     }
-
-
-def union(network: Network, dfa: DFA) -> Network:
-    """The network of what either allows.
-
-    >>> from fsmc.compiler.automata.rsm import RSM
-    >>> from fsmc.compiler.cfg.machine import GrammarMachine
-    >>> from fsmc.compiler.cfg.recipe import GrammarRecipe
-    >>> brackets = GrammarRecipe('root ::= "(" root ")" | "x"').build().builder.network
-    >>> dfa = DFA.from_arrays(np.zeros(256, int), [[1], [-1]], [True, True], start=0)
-    >>> machine = GrammarMachine(union(brackets, dfa)).rsm
-    >>> [machine.matches(text) for text in (b"((x))", b"x", b")", b"", b"((")]
-    [True, True, True, True, False]
-    """
-    found = Network()
-    found.nets, found.terminals = dict(network.nets), dict(network.terminals)
-    found.schemas = dict(network.schemas)
-    found.text, found.notes = network.text, list(network.notes)
-    found.names = [*network.names, "", ""]
-    found.root, symbol = len(network.names), len(network.names) + 1
-    found.root_nullable = network.root_nullable or bool(dfa.accepting[dfa.start])
-    row = {SYMBOL + network.root: 1}
-    if dfa.delta.any():
-        found.terminals[symbol] = Terminal((MAX_STATES, MAX_BYTES, MAX_SECONDS), dfa=dfa)
-        row[SYMBOL + symbol] = 1
-    found.nets[found.root] = Net([row, {}], [False, True])
-    return found

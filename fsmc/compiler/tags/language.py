@@ -163,9 +163,11 @@ class _Builder:
             if isinstance(machine, Embedded):
                 return self.call(node, machine, start)
             return self.piece(Automaton(machine, node.place), start)
+        if isinstance(node, Embedded):
+            return self.call(node, node, start)
         return self.piece(node, start)
 
-    def call(self, node: Schema | GrammarText, called: Schema | Embedded, start: int) -> int:
+    def call(self, node: Schema | GrammarText | Embedded, called: Schema | Embedded, start: int) -> int:
         """The letter of a call."""
         number = self.numbers.setdefault(id(node), len(self.calls))
         if number == len(self.calls):
