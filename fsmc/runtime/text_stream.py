@@ -68,7 +68,8 @@ class TextStream:
 
     def _first_stop(self, old_length: int) -> int:
         """Where the first of the stop strings begins that end in what is new, -1 if there is none."""
-        text, starts = self.text, []
+        text = self.text
+        starts: list[int] = []
         for n, stops in self._by_length.items():
             begins = range(max(old_length + 1 - n, 0), len(text) - n + 1)
             starts.extend(islice((i for i in begins if text[i : i + n] in stops), 1))
