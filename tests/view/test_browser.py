@@ -105,6 +105,57 @@ def test_boxes_open_and_close_by_mouse_and_keyboard(open_page, pages) -> None:
     assert shown.locator("#canvas .box[aria-label^='object']").count() == 1
 
 
+@pytest.mark.parametrize("viewport", [{"width": 1280, "height": 800}, {"width": 390, "height": 800}])
+def test_a_state_opens_until_all_its_ways_are_drawn(open_page, tokenizer, viewport) -> None:
+    rng = random.Random(3)
+    words = ["".join(rng.choice("abcdefghijklmnopqrstuvwxyz") for _ in range(8)) for _ in range(900)]
+    compiler = fsmc.GrammarCompiler(tokenizer.vocabulary, cache_dir=None)
+    shown = open_page(page(compiler.compile_choice(words).machine, title="words", kind="choice"), viewport=viewport)
+    counts = []
+    while (start := shown.locator("#canvas .state.start[role=button]")).count():
+        counts.append(int(start.locator(".hidden").text_content()))
+        assert counts == sorted(set(counts), reverse=True)
+        start.focus()
+        shown.keyboard.press("Enter")
+    assert counts == [12]  # 26 letters, 14 of them at first
+    other = shown.locator("#canvas .state[role=button]").first
+    number = other.locator(".number").text_content()
+    before = int(other.locator(".hidden").text_content())
+    other.dispatch_event("click")
+    now = [
+        state for state in shown.locator("#canvas .state").all() if state.locator(".number").text_content() == number
+    ]
+    assert now[0].locator(".hidden").count() == 0 or int(now[0].locator(".hidden").text_content()) == before - 14
+
+
+def test_what_has_the_focus_is_in_sight(open_page, pages) -> None:
+    shown = open_page(pages[1]["tree"])
+    shown.locator("#canvas .box").click()
+    canvas = shown.locator("#canvas")
+    canvas.focus()
+    canvas_box = canvas.bounding_box()
+    for _ in range(shown.locator("#canvas [tabindex='0']").count()):
+        for _ in range(8):
+            shown.keyboard.press("+")
+        shown.keyboard.press("Tab")
+        assert shown.evaluate("document.activeElement.closest('#canvas') !== null")
+        at = shown.evaluate(
+            "(() => { const b = document.activeElement.getBoundingClientRect(); return [b.x, b.y, b.right, b.bottom]; })()"
+        )
+        wide, tall = at[2] - at[0] > canvas_box["width"], at[3] - at[1] > canvas_box["height"]
+        assert wide or canvas_box["x"] - 1 <= at[0] <= at[2] <= canvas_box["x"] + canvas_box["width"] + 1
+        assert tall or canvas_box["y"] - 1 <= at[1] <= at[3] <= canvas_box["y"] + canvas_box["height"] + 1
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_nothing_lies_on_the_drawing(open_page, pages, width) -> None:
+    shown = open_page(pages[1]["tree"], viewport={"width": width, "height": 800})
+    canvas = shown.locator("#canvas").bounding_box()
+    for other in (".strip", ".tools", ".legend"):
+        box = shown.locator(other).bounding_box()
+        assert box["y"] + box["height"] <= canvas["y"] or canvas["y"] + canvas["height"] <= box["y"]
+
+
 def test_the_walk_opens_the_boxes_it_is_in(open_page, pages) -> None:
     shown = open_page(pages[1]["tree"])
     shown.fill("#text", '{"name": "", "kids": [{"name": "a')

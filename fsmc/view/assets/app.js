@@ -24,7 +24,7 @@ function open(node) {
   if (node.kind === "box") {
     if (graph.isOpen(node.id)) { graph.opened.delete(node.id); graph.followed.delete(node.id); }
     else graph.opened.add(node.id);
-  } else if (node.hidden) graph.show(node.instance, node.state);
+  } else if (node.hidden) graph.showMore(node.instance, node.state);
   redraw(false);
   mark();
   const element = drawing.elements.get(node.id);

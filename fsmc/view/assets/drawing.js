@@ -13,7 +13,7 @@ function svg(name, attributes = {}, text) {
 
 const countStates = n => (n === 1 ? "1 state" : `${n.toLocaleString("en")} states`);
 function short(text, most = MAX_LABEL) {
-  const length = Math.floor(Math.max(3, Math.min(most, MAX_LABEL)));
+  const length = Math.floor(Math.max(3, most));
   return text.length > length ? text.slice(0, length - 1) + "…" : text;
 }
 
@@ -89,7 +89,7 @@ class Drawing {
     }
     const depth = id => { let n = 0; for (let p = graph.nodes.get(id).parent; p; p = graph.nodes.get(p).parent) n++; return n; };
     const nodes = [...graph.nodes.values()].sort((a, b) => depth(a.id) - depth(b.id));
-    for (const node of nodes) this.node(node, places.get(node.id), layers[node.open ? 0 : 2]);
+    for (const node of nodes) this.node(node, places.get(node.id), layers[node.open ? 0 : 2], layers[3]);
     graph.edges.forEach((edge, i) => {
       const [from, to] = [places.get(edge.from), places.get(edge.to)];
       if (edge.from === edge.to) { this.loop(edge, from, wide, layers[1], layers[3]); return; }
@@ -147,7 +147,7 @@ class Drawing {
     return defs;
   }
 
-  node(node, at, layer) {
+  node(node, at, layer, titles) {
     if (node.kind === "state") {
       const many = node.hidden > 0 || node.unexplored;
       const says = `state ${node.number}` + (node.unexplored ? ", not explored" : node.hidden ? `, +${node.hidden} more ways on: open` : "") // as it is seen: 7 +2
@@ -157,7 +157,7 @@ class Drawing {
       if (node.hidden) this.clickable(g, node);
       g.append(svg("title", {}, says), svg("circle", { r: RADIUS }));
       if (node.final) g.append(svg("circle", { r: RADIUS - 4 }));
-      g.append(svg("text", { class: "number" + (node.number > 9999 ? " long" : "") }, node.number));
+      g.append(svg("text", { class: "number" + (node.number > 9999 ? " longer" : node.number > 999 ? " long" : "") }, node.number));
       if (many) g.append(svg("text", { class: "hidden", x: RADIUS + 2, y: -RADIUS + 1 }, node.unexplored ? "?" : "+" + node.hidden));
       layer.append(g);
       this.elements.set(node.id, g);
@@ -174,7 +174,7 @@ class Drawing {
       const strip = node.open ? TITLE : 0; // above what the layout gave it, where no label lies
       const x = at.x - at.width / 2, y = at.y - at.height / 2 - strip;
       g.append(svg("title", {}, says), svg("rect", { x, y, width: at.width, height: at.height + strip, rx: 9 }));
-      if (node.open) g.append(svg("text", { x: x + 10, y: y + 13, class: "name left" }, "▾ " + shown));
+      if (node.open) titles.append(svg("text", { x: x + 10, y: y + 13, class: "name left", "aria-hidden": true }, "▾ " + shown)); // on top of lines
       else {
         g.append(svg("text", { x: at.x, y: at.y - 6, class: "name" }, "▸ " + shown + " ")); // else a reader runs it into the count
         g.append(svg("text", { x: at.x, y: at.y + 10, class: "count" }, count));
@@ -229,6 +229,7 @@ class Drawing {
   clickable(element, node) {
     element.setAttribute("tabindex", "0");
     element.addEventListener("click", () => { if (!this.moved) this.onOpen(node); });
+    element.addEventListener("focus", () => { if (element.matches(":focus-visible")) this.reveal(element); });
     element.addEventListener("keydown", event => {
       if (event.key === "Enter" || event.key === " ") { event.preventDefault(); this.onOpen(node); }
     });
@@ -261,6 +262,19 @@ class Drawing {
     const { x, y, width, height } = this.view, margin = 0.03, above = this.wide ? 0.22 : margin;
     if (center.x < x + width * margin || center.x > x + width * (1 - margin)) this.view.x = center.x - width * (this.wide ? 0.4 : 0.5);
     if (center.y < y + height * above || center.y > y + height * (1 - above)) this.view.y = center.y - height / 2;
+    this.apply();
+  }
+
+  // Move the drawing so that an element is in sight, or as much of it as there is room for.
+  reveal(element) {
+    const { x, y, width, height } = element.getBBox(), { e, f } = element.transform.baseVal.consolidate()?.matrix ?? { e: 0, f: 0 };
+    const into = (from, size, view, room) => {
+      const space = Math.max(0, Math.min(24, (room - size) / 2)); // around it
+      if (size > room) return from < view && from + size > view + room ? view : from;
+      return Math.min(Math.max(view, from + size + space - room), from - space);
+    };
+    this.view.x = into(x + e, width, this.view.x, this.view.width);
+    this.view.y = into(y + f, height, this.view.y, this.view.height);
     this.apply();
   }
 

@@ -182,10 +182,17 @@ class Graph {
     return shown;
   }
 
-  // Show a state, and up to n of its successors.
-  show(instance, state, n = STEP, shown = this.more) {
+  // Show a state, and the first n of its successors.
+  show(instance, state, n, shown) {
     if (!shown.has(instance)) shown.set(instance, new Set());
     for (const next of [state, ...this.successors(state).slice(0, n)]) shown.get(instance).add(next);
+  }
+
+  // Show the next n of a state's successors that are not drawn.
+  showMore(instance, state, n = STEP) {
+    const hidden = [...new Set(this.successors(state))].filter(next => !this.drawn.has(instance + "/" + next));
+    if (!this.more.has(instance)) this.more.set(instance, new Set());
+    for (const next of [state, ...hidden.slice(0, n)]) this.more.get(instance).add(next);
   }
 
   isOpen(box) { return this.opened.has(box) || this.followed.has(box); }
