@@ -62,6 +62,12 @@ def generate_command(
     `fsmc generate --requests prompts.jsonl --model smollm2 --chat > answers.jsonl`,
     `fsmc generate '(yes|no), because [a-z ,]{10,80}!' --model smollm2 --chat -p 'Is the sea salty?' --stats`
     """
+    from fsmc.runtime.sampling_params import SamplingParams
+
+    try:
+        SamplingParams(temperature=temperature, top_p=top_p, seed=seed)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
     if requests is not None:
         if pattern is not None or prompt is not None or prompt_file is not None or language != Language():
             raise UsageError("with --requests each line has its own prompt and constraint: leave out the others")

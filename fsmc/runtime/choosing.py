@@ -29,24 +29,26 @@ def choose_tokens(
     """
     going_on = [row for row in rows if row.n_logits and row.finish_reason is None]
     place, seconds = 0, 0.0
-    while going_on:
-        assert logits is not None
-        chosen: Sequence[Sampled | FsmcError | None]
-        try:
-            chosen, apply_seconds = _sample(going_on, logits, mask, sampling_of(going_on), place)
-        except Exception:  # at one of them: who fails alone ends, the others get what they get in any batch
-            alone = [guarded(row, _sample, [row], logits, mask, sampling_of([row]), place) for row in going_on]
-            chosen = [None if one is None else one[0][0] for one in alone]
-            apply_seconds = sum(one[1] for one in alone if one is not None)
-        going_on = [
-            row
-            for row, sampled in zip(going_on, chosen, strict=True)
-            if sampled is not None and guarded(row, row.take, sampled, place)
-        ]
-        place += 1
-        seconds += apply_seconds
-    for row in rows:
-        row.settle()
+    try:
+        while going_on:
+            assert logits is not None
+            chosen: Sequence[Sampled | FsmcError | None]
+            try:
+                chosen, apply_seconds = _sample(going_on, logits, mask, sampling_of(going_on), place)
+            except Exception:  # at one of them: who fails alone ends, the others get what they get in any batch
+                alone = [guarded(row, _sample, [row], logits, mask, sampling_of([row]), place) for row in going_on]
+                chosen = [None if one is None else one[0][0] for one in alone]
+                apply_seconds = sum(one[1] for one in alone if one is not None)
+            going_on = [
+                row
+                for row, sampled in zip(going_on, chosen, strict=True)
+                if sampled is not None and guarded(row, row.take, sampled, place)
+            ]
+            place += 1
+            seconds += apply_seconds
+    finally:  # also when one row's function ends the program: who goes on stepping has the others as they were
+        for row in rows:
+            row.settle()
     return seconds
 
 

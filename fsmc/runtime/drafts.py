@@ -166,7 +166,9 @@ class RowLayout:
 
     def spread(self, mask: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
         """A mask with a row for each row of logits, all bits set where nothing is constrained: what `apply_token_bitmask_inplace`
-        takes without ``indices``. mask: int32[at least n_mask_rows, n_words]."""
+        takes without ``indices``. mask: int32[at least n_mask_rows, n_words]. IndexError for fewer rows."""
+        if len(mask) < self.n_mask_rows:
+            raise IndexError(f"these drafts need {self.n_mask_rows} rows; the mask has {len(mask)}")
         out = np.full((self.n_logit_rows, mask.shape[1]), -1, np.int32)
         out[self.masked_logit_rows] = mask[: self.n_mask_rows]
         return out

@@ -90,6 +90,10 @@ class Engine:
     ) -> None:
         self.max_batch_size = integer("max_batch_size", max_batch_size, 1)
         self.max_tokens_per_pass = integer("max_tokens_per_pass", max_tokens_per_pass, 1)
+        if vocab is not None and not isinstance(vocab, Vocabulary):
+            raise TypeError(f"vocab must be a Vocabulary, not {described(vocab)}")
+        if on_step is not None and not callable(on_step):
+            raise TypeError(f"on_step must be a function of a Step, not {described(on_step)}")
         self.vocab = vocab if vocab is not None else Vocabulary.from_huggingface(tokenizer)
         self.model, self.tokenizer = PackedModel(model), tokenizer
         self.prefixes = PrefixCache(integer("prefix_cache_bytes", prefix_cache_bytes, 0))

@@ -35,11 +35,12 @@ _LABEL = 60
 class PendingGrammar:
     """A grammar that was asked for: `poll` costs nothing and never waits, `wait` does."""
 
-    __slots__ = ("_ask", "_deadline", "_job", "_manager", "_outcome", "_released", "_timeout")
+    __slots__ = ("_ask", "_deadline", "_job", "_lock", "_manager", "_outcome", "_released", "_timeout")
 
     def __init__(self, manager: GrammarManager, ask: Callable[[], Job], timeout: float) -> None:
         self._manager, self._ask, self._timeout = manager, ask, timeout
         self._job = job = ask()
+        self._lock = threading.RLock()  # several threads may poll, and only one of them may give it up
         self._released = False
         self._deadline = working_seconds() + timeout
         self._outcome: Outcome | None = job.outcome
@@ -49,25 +50,27 @@ class PendingGrammar:
 
     def poll(self) -> Outcome | None:
         """The grammar, or the `InvalidGrammar` that says why there is none; None as long as it is not known."""
-        outcome = self._outcome
-        if outcome is None:
+        return self._outcome or self._look()
+
+    def _look(self) -> Outcome | None:
+        with self._lock:
+            if self._outcome is not None:
+                return self._outcome
             if self._released:
                 self._released, given_up = False, self._job
                 self._job = self._ask()
                 if self._job is not given_up:
                     self._deadline = working_seconds() + self._timeout
             job = self._job
-            outcome = job.outcome
-            if outcome is None and job.thread is not None and not job.thread.is_alive():
+            if job.outcome is None and job.thread is not None and not job.thread.is_alive():
                 self._manager.look_after()
-                outcome = job.outcome
-            if outcome is None and working_seconds() >= self._deadline:
+            self._outcome = job.outcome
+            if self._outcome is None and working_seconds() >= self._deadline:
                 text = (
                     f"compiling this constraint took more than {self._timeout:g} seconds: simplify it, or raise timeout"
                 )
-                outcome = self._end(InvalidGrammar(text, "timeout"))
-            self._outcome = outcome
-        return outcome
+                self._give_up(InvalidGrammar(text, "timeout"))
+            return self._outcome
 
     def wait(self, seconds: float | None = None) -> Outcome | None:
         """The same, after at most so many seconds (None: until it is known, which is no later than the request's timeout)."""
@@ -83,18 +86,20 @@ class PendingGrammar:
 
     def cancel(self) -> None:
         """Give it up: others that wait for the same are not affected, and a compilation that nobody waits for does not begin."""
-        if self.poll() is None:
-            self._outcome = self._end(InvalidGrammar("the request was cancelled", "cancelled"))
+        with self._lock:
+            if self.poll() is None:
+                self._give_up(InvalidGrammar("the request was cancelled", "cancelled"))
 
     def release(self) -> None:
         """The same as `cancel` as long as nobody polls: the next poll, of another who shares this object, asks for the grammar again."""
-        if not self._released and self.poll() is None:
-            self._released = True
-            self._manager.leave(self._job)
+        with self._lock:
+            if not self._released and self.poll() is None:
+                self._released = True
+                self._manager.leave(self._job)
 
-    def _end(self, outcome: InvalidGrammar) -> Outcome:
+    def _give_up(self, outcome: InvalidGrammar) -> None:
+        self._outcome = outcome
         self._manager.leave(self._job)
-        return outcome
 
 
 @dataclass(frozen=True)
@@ -324,7 +329,8 @@ class GrammarManager:
             kept = list(self._jobs.items())
         sizes = {key: _size(job) for key, job in kept if job.outcome is not None}
         with self._lock:
-            self._sizes = {key: size for key, size in sizes.items() if key in self._jobs}
+            self._sizes.update(sizes)  # what got ready meanwhile has been measured then
+            self._sizes = {key: size for key, size in self._sizes.items() if key in self._jobs}
             self._total = sum(self._sizes.values())
             self._evict()
 

@@ -14,7 +14,8 @@ class Job:
     """A function that is being called elsewhere; see `MaskThread`."""
 
     def __init__(self, function: Callable[[], None], thread: threading.Thread) -> None:
-        self._function, self._thread = function, thread
+        self._function: Callable[[], None] | None = function
+        self._thread = thread
         # Not an Event: whoever dies inside one may leave its lock taken. A bare lock is released in one step.
         self._done = threading.Lock()
         self._done.acquire()
@@ -22,20 +23,24 @@ class Job:
 
     def run(self) -> None:
         """The thread's part."""
+        function = self._function
+        assert function is not None
         try:
-            self._function()
+            function()
             self._succeeded = True
         except BaseException:  # who waits calls the function again, and meets the error where it can be dealt with
             pass
         finally:
+            del function  # what it refers to is freed by who waits: a daemon thread that is freeing tensors when Python ends aborts it
             self._done.release()
 
     def wait(self) -> None:
         """Return when the function has been called. If that failed, or the thread died before, it is called here."""
         while not self._done.acquire(timeout=_LOOK_AFTER_SECONDS) and self._thread.is_alive():
             pass
-        if not self._succeeded:
-            self._function()
+        function, self._function = self._function, None
+        if not self._succeeded and function is not None:
+            function()
 
 
 class MaskThread:
@@ -62,11 +67,18 @@ class MaskThread:
         return job
 
     def close(self) -> None:
-        """Let the thread end."""
+        """End the thread."""
+        thread, self._thread = self._thread, None
         self._jobs.put(None)
-        self._thread = None
+        if thread is not None and thread is not threading.current_thread():
+            thread.join()
+
+    def __del__(self) -> None:
+        """Nobody can ask it for anything any more: let the thread end."""
+        self._jobs.put(None)
 
 
 def _work(jobs: SimpleQueue[Job | None]) -> None:
     while (job := jobs.get()) is not None:
         job.run()
+        del job  # or the last one would be held while waiting for the next

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from fsmc.compiler.errors import BudgetExceeded, TokenRejected
+from fsmc.compiler.errors import BudgetExceeded, TokenRejected, VocabularyError
 from fsmc.runtime.arguments import integer
 from fsmc.runtime.budget import NEVER
 from fsmc.runtime.constraint import accepted_prefix
@@ -327,8 +327,8 @@ class ReasoningGate:
             return []
         key = self._n_read, n_left is not None
         if key not in self._needed:
-            ending = np.flatnonzero(self._paths.after(self._n_read) == len(self._text))
-            self._needed[key] = [self._needed_after(token_id, key[1]) for token_id in ending.tolist()]
+            ending = np.flatnonzero(self._paths.after(self._n_read) == len(self._text)).tolist()
+            self._needed[key] = [self._needed_after(x, key[1]) for x in ending if x not in self.stop_token_ids]
         return [token_id for token_id, needed in self._needed[key] if needed > (n_left or 0)]
 
     def _needed_after(self, token_id: int, counts: bool) -> tuple[int, int]:
@@ -340,4 +340,7 @@ class ReasoningGate:
         probe = self._inner.fork()
         if not probe.accept_bytes(data[end:]):
             return token_id, NEVER
-        return token_id, probe.num_tokens_to_complete() if counts else 0
+        try:
+            return token_id, probe.num_tokens_to_complete() if counts else 0
+        except VocabularyError:  # no tokens are known to complete it
+            return token_id, NEVER

@@ -72,6 +72,13 @@ def test_compile_for_the_model_of_a_package(fsmc_command, toy_folder, tmp_path, 
     assert fsmc_command("compile", "a", "-t", "smollm2", "-o", path, "--eos", "3").code == 2
 
 
+@pytest.mark.parametrize("option", ["--top-p", "--temperature"])
+def test_options_that_make_no_sense(fsmc_command, toy_folder, option) -> None:
+    value = {"--top-p": "0", "--temperature": "nan"}[option]
+    outcome = fsmc_command("generate", "a+", "--model", toy_folder, "-p", "x", option, value)
+    assert outcome.code == 2 and outcome.err
+
+
 def test_many_requests(fsmc_command, toy_folder, tmp_path) -> None:
     """Each line has its answer or its own error, and the exit status says that there were errors."""
     schema = {

@@ -153,3 +153,9 @@ def test_drafts_are_judged_by_matchers():
     for wrong in (True, 50.5):
         with pytest.raises(TypeError, match="max_tokens must be an integer"):
             fill_draft_bitmasks(matcher_of("regex"), [0], mask, max_tokens=wrong)
+
+
+def test_a_mask_of_too_few_rows_is_not_spread():
+    layout = RowLayout.of([2, 1], [True, False])
+    with pytest.raises(IndexError, match="need 3 rows; the mask has 1"):
+        layout.spread(allocate_token_bitmask(1, VOCAB.size))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import random
 import re
 import threading
 import time
+import weakref
 from types import SimpleNamespace
 from typing import Any
 
@@ -518,3 +520,52 @@ def test_arguments(toy: Any) -> None:
     with pytest.raises(TimeoutError):
         engine_of(toy).submit(Request(PROMPT)).result(0.01)
     assert isinstance(LimitExceeded("a", 1, 2), FsmcError)
+
+
+def test_an_engine_that_nobody_holds_is_gone(toy: Any) -> None:
+    """Its thread is waiting for work, and holds none of the last."""
+    engine = engine_of(toy)
+    engine.run([Request(PROMPT, max_new_tokens=3)])
+    thread, gone = engine._mask_thread._thread, weakref.ref(engine)
+    assert thread is not None
+    del engine
+    gc.collect()
+    assert gone() is None
+    thread.join(30)
+    assert not thread.is_alive()
+
+
+def test_closing_ends_the_thread_for_masks(toy: Any) -> None:
+    with engine_of(toy) as engine:
+        engine.run([Request(PROMPT, max_new_tokens=3)])
+        thread = engine._mask_thread._thread
+    assert thread is not None and not thread.is_alive()
+
+
+def test_what_an_engine_is_made_of(toy: Any) -> None:
+    with pytest.raises(TypeError, match=r"vocab must be a Vocabulary, not int \(5\)"):
+        fsmc.Engine(toy.model, toy.tokenizer, 5)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"on_step must be a function of a Step, not int \(5\)"):
+        fsmc.Engine(toy.model, toy.tokenizer, toy.vocab, on_step=5)  # type: ignore[arg-type]
+
+
+def test_a_program_that_goes_on_after_an_exit(toy: Any, compiler: Any) -> None:
+    grammar = compiler.compile_regex("the [a-z ]{3,30}\\.")
+    calls = []
+
+    def leave(text: str, forced: bool) -> None:
+        calls.append(text)
+        if len(calls) == 2:
+            raise SystemExit
+
+    engine = engine_of(toy)
+    engine.submit(Request(PROMPT, grammar, on_text=leave, jump="off"))
+    neighbour = engine.submit(Request(PROMPT + "!", grammar, jump="off"))
+    with pytest.raises(SystemExit):
+        while engine.step():
+            pass
+    while engine.step():
+        pass
+    (alone,) = engine_of(toy).run([Request(PROMPT + "!", grammar, jump="off")])
+    assert neighbour.response is not None and neighbour.response.error is None
+    assert neighbour.response.text == alone.text

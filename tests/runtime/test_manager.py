@@ -424,3 +424,50 @@ def test_what_is_kept_is_not_measured_at_every_request(manager, monkeypatch):
     while len(measured) < 50 and time.monotonic() < deadline:
         time.sleep(0.01)
     assert len(measured) <= 250 and manager.n_evictions > 0 and manager._total <= manager.max_bytes
+
+
+@pytest.mark.parametrize("give_up", ["poll", "cancel", "release"])
+def test_a_request_that_several_threads_give_up_is_given_up_once(compiler, manager, monkeypatch, give_up):
+    """Who waits for the same grammar still does."""
+    for _ in range(2):  # the threads of the manager
+        manager.request("regex", f"slow{_}")
+    mine, other = manager.request("regex", "ab", timeout=60), manager.request("regex", "ab", timeout=60)
+    n_left = []
+    leave = manager.leave
+    monkeypatch.setattr(manager, "leave", lambda job: (n_left.append(job), leave(job)))
+
+    def slowly():
+        now = manager_module.time.monotonic() + (1e9 if give_up == "poll" else 0)
+        time.sleep(0.05)  # all the threads come to this point before one is past it
+        return now
+
+    monkeypatch.setattr(manager_module, "working_seconds", slowly)
+    threads = [threading.Thread(target=getattr(mine, give_up)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    monkeypatch.undo()
+    assert len(n_left) == 1
+    compiler.gate.set()
+    assert isinstance(other.wait(30), CompiledGrammar)
+
+
+def test_what_gets_ready_while_sizes_are_measured_counts(manager, monkeypatch):
+    size = manager_module._size
+
+    def keep(pattern, n_kept):
+        assert isinstance(manager.request("regex", pattern).wait(30), CompiledGrammar)
+        deadline = time.monotonic() + 30
+        while len(manager._sizes) < n_kept and time.monotonic() < deadline:
+            time.sleep(0.01)
+
+    def slowly(job):
+        monkeypatch.setattr(manager_module, "_size", size)
+        keep("b{3}", 2)
+        return size(job)
+
+    keep("a{3}", 1)
+    monkeypatch.setattr(manager_module, "_size", slowly)
+    manager._measure()
+    assert len(manager._sizes) == 2 and manager._total == sum(manager._sizes.values())

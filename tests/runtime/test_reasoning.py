@@ -331,3 +331,22 @@ def test_what_is_no_matcher_and_no_budget():
     for budget in (50.5, True, "50"):
         with pytest.raises(TypeError, match="max_tokens must be an integer"):
             gate_of().fill_next_token_bitmask(allocate_token_bitmask(1, 96), max_tokens=budget)
+
+
+def test_an_end_token_that_would_end_the_marker_too():
+    """It ends the text, as before any other marker; and what cannot be completed afterwards is only not allowed."""
+    vocab = Vocabulary.from_tokens([b"xaa", b"ab", b"x", b"a", b"b", b""], [5])
+    grammar = GrammarCompiler(vocab, cache_dir=None).compile_regex("(ab|ba)x*")
+    gate = ReasoningGate(GrammarMatcher(grammar, stop_token_ids=[0, 5]), "x")
+    mask = allocate_token_bitmask(1, vocab.size)
+    gate.fill_next_token_bitmask(mask)
+    assert int(mask[0, 0]) == 0b111111 and gate.fork().accept_token(0)
+
+
+def test_a_budget_where_some_tokens_lead_nowhere():
+    vocab = Vocabulary.from_tokens([b"bx", b"xa", b"ax", b"ba", b"ab", b""], [5])
+    gate = ReasoningGate(GrammarMatcher(GrammarCompiler(vocab, cache_dir=None).compile_regex("[abx]a")), "b")
+    mask = allocate_token_bitmask(1, vocab.size)
+    for n_tokens in (gate.num_tokens_to_complete(), 1000):
+        gate.fill_next_token_bitmask(mask, max_tokens=n_tokens)
+        assert not mask[0, 0] >> 0 & 1 and mask[0, 0] >> 4 & 1  # bx: no token is "a"; ab: xa and ba are
