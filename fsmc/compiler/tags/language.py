@@ -26,9 +26,9 @@ from fsmc.compiler.automata.dfa import DFA
 from fsmc.compiler.automata.edges import byte_edges, nfa_from_edges
 from fsmc.compiler.automata.minimize import minimize
 from fsmc.compiler.automata.nfa import MAX_NFA_STATES, thompson
-from fsmc.compiler.automata.subsets import Limits
 from fsmc.compiler.errors import ConstraintError, EmptyLanguageError, LimitExceeded, PatternSyntaxError
 from fsmc.compiler.syntax.regex import parse_regex
+from fsmc.compiler.tags.clock import TagClock
 from fsmc.compiler.tags.embedded import Embedded
 from fsmc.compiler.tags.excluding import Excluding
 from fsmc.compiler.tags.free_text import CALL, MARKER, MAX_SOUGHT
@@ -55,12 +55,13 @@ def tag_language(
     grammar: Callable[[GrammarText], DFA | Embedded],
     *,
     max_sought: int = MAX_SOUGHT,
+    clock: TagClock | None = None,
     **limits: Any,
 ) -> TagLanguage:
     """The language of a tree.
 
     markers: the special tokens that it names, by name and by id. grammar: makes the machine of one. max_sought: see `FirstOf`; ``limits``
-    are those of `determinize`. Raises ConstraintError where it is not said where free text ends, or a token has a text of its own;
+    are those of `determinize`. clock: what is left of ``max_seconds`` (default: all). Raises ConstraintError where it is not said where free text ends, or a token has a text of its own;
     EmptyLanguageError, LimitExceeded, and what patterns raise.
 
     >>> from fsmc.compiler.tags.reading import read_tag
@@ -69,12 +70,13 @@ def tag_language(
     >>> dfa.matches(b"<t>a < b</t>"), dfa.matches(b"<t></t></t>")
     (True, False)
     """
-    clock = Limits(0, 0, limits.get("max_seconds", MAX_SECONDS))
+    clock = TagClock(limits.get("max_seconds", MAX_SECONDS)) if clock is None else clock
     builder = _Builder(dict(markers), grammar, max_sought, limits, clock)
     end = builder.build(tree, 0, ())
     builder.finish(end)
     nfa = nfa_from_edges(builder.all_edges(), builder.epsilons, builder.n_states, [0], [end, builder.end_of_text])
-    dfa = intersection(minimize(determinize(nfa, **limits)), _letters(), **limits)
+    minimal = minimize(determinize(nfa, **builder.left))
+    dfa = intersection(minimal, _letters(), **builder.left)
     if dfa.is_empty:
         raise EmptyLanguageError("the structural tag allows no text at all")
     return TagLanguage(dfa, tuple(builder.calls))
@@ -111,7 +113,7 @@ class _Builder:
     grammar: Callable[[GrammarText], DFA | Embedded]
     max_sought: int
     limits: dict[str, Any]
-    clock: Limits
+    clock: TagClock
     n_states: int = 2
     end_of_text: int = 1
     edges: list[tuple[int, int, int, int]] = field(default_factory=list)
@@ -122,6 +124,11 @@ class _Builder:
     insides: dict[tuple[int, int], int] = field(default_factory=dict)
     known: dict[str, DFA] = field(default_factory=dict)
     numbers: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def left(self) -> dict[str, Any]:
+        """The limits of a machine that is made now."""
+        return {**self.limits, "max_seconds": self.clock.remaining}
 
     def all_edges(self) -> npt.NDArray[np.int32]:
         """Of the NFA."""
@@ -139,7 +146,7 @@ class _Builder:
 
     def build(self, node: Any, start: int, after: tuple[Any, ...]) -> int:
         """Add what a node reads from ``start`` on; returns the state at its end."""
-        self.clock.check(0, 0)
+        self.clock.check()
         if isinstance(node, Text):
             return self.literal(node.value.encode(), start)
         if isinstance(node, Token):
@@ -249,7 +256,7 @@ class _Builder:
                     expr = parse_regex(node.pattern)
                 except PatternSyntaxError as error:
                     raise error.placed(node.place) from None
-                raw = determinize(thompson(expr), **self.limits)
+                raw = determinize(thompson(expr), **self.left)
                 dfa = self.known[node.pattern] = minimize(raw)
             if dfa.is_empty:
                 raise EmptyLanguageError(f"{node.place}: the pattern matches no text at all")
@@ -281,7 +288,7 @@ class _Builder:
         ends, may_end = first_texts(after, self.marker_of, node.place)
         refused = {self.as_bytes(text) for text in node.excludes}
         triggers = {self.as_bytes(text) for text in node.triggers}
-        found = Excluding({*triggers, *ends}, refused, self.max_sought)
+        found = Excluding({*triggers, *ends}, refused, self.max_sought, self.clock.check)
         complete = found.complete
         states = [self.new() if not strings else -1 for strings in complete]
         entries = (tags_start, end)
@@ -300,6 +307,7 @@ class _Builder:
         for q, state in enumerate(states):
             if state < 0:
                 continue
+            self.clock.check()
             for low, high, target in found.row(q):
                 to = leads[target]
                 if to is not None:

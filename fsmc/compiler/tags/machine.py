@@ -6,7 +6,7 @@ same byte, the component that reads the value watches which of them hold, and th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ import numpy as np
 import referencing.jsonschema
 
 from fsmc.compiler.automata.byte_groups import loop_groups
+from fsmc.compiler.automata.determinize import MAX_SECONDS
 from fsmc.compiler.automata.recursion import Configuration
 from fsmc.compiler.automata.tables import FOREVER
 from fsmc.compiler.errors import ConstraintError, EmptyLanguageError, LimitExceeded, SchemaError
@@ -27,6 +28,7 @@ from fsmc.compiler.schema.references import SPECIFICATIONS
 from fsmc.compiler.schema.resources import declared_draft
 from fsmc.compiler.schema.source import parse_json
 from fsmc.compiler.schema.text_options import TextOptions
+from fsmc.compiler.tags.clock import TagClock
 from fsmc.compiler.tags.embedded import AfterCalled, Called, Embedded, Inside, doubt, inside_edges
 from fsmc.compiler.tags.free_text import CALL
 from fsmc.compiler.tags.language import TagLanguage, calls_in
@@ -51,8 +53,11 @@ class TagMachine(SchemaMachine):
 
     is_json = False
 
-    def __init__(self, language: TagLanguage, options: TextOptions, **limits: Any) -> None:
+    def __init__(
+        self, language: TagLanguage, options: TextOptions, *, clock: TagClock | None = None, **limits: Any
+    ) -> None:
         self._language = language
+        self._clock = TagClock(limits.get("max_seconds", MAX_SECONDS)) if clock is None else clock
         self._schemas = tuple(called for called in language.calls if isinstance(called, Schema))
         self._embedded = {i: called for i, called in enumerate(language.calls) if isinstance(called, Embedded)}
         dfa = language.dfa
@@ -61,19 +66,20 @@ class TagMachine(SchemaMachine):
         for state, number, after in calls_in(dfa):
             self._calls.setdefault(state, []).append((number, after))
         try:
-            super().__init__(self._document(self._schemas), options, **limits)
+            super().__init__(self._document(), options, **limits)
+            self.table.clock.release()
         except (SchemaError, LimitExceeded) as error:
             self._locate(error)
             raise
 
     # ── schemas ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    @staticmethod
-    def _document(schemas: Sequence[Schema]) -> SchemaDocument:
+    def _document(self) -> SchemaDocument:
         """One document that refers to all of them, each a document of its own."""
         registry: Any = referencing.jsonschema.EMPTY_REGISTRY
         own_uris: dict[str, Any] = {}
-        for number, schema in enumerate(schemas):
+        for number, schema in enumerate(self._schemas):
+            self._clock.check()
             value = parse_json(schema.schema) if isinstance(schema.schema, str) else schema.schema
             draft = declared_draft(value, 2020, "") if isinstance(value, dict) else 2020
             resource = SPECIFICATIONS[draft].create_resource(value)
@@ -81,10 +87,10 @@ class TagMachine(SchemaMachine):
             uri = value.get("$id") if isinstance(value, dict) else None
             if isinstance(uri, str) and not uri.startswith("#") and own_uris.setdefault(uri, value) == value:
                 registry = registry.with_resource(uri, resource)
-        if not schemas:
+        if not self._schemas:
             return SchemaDocument(True)
         return SchemaDocument(
-            {"anyOf": [{"$ref": f"{_URI}{number}"} for number in range(len(schemas))]}, registry=registry
+            {"anyOf": [{"$ref": f"{_URI}{number}"} for number in range(len(self._schemas))]}, registry=registry
         )
 
     def _locate(self, error: SchemaError | LimitExceeded) -> None:
@@ -96,9 +102,10 @@ class TagMachine(SchemaMachine):
 
     def _begin(self, document: SchemaDocument) -> int:
         """Find out what each schema asks for, and make the states."""
+        self.table.clock.hold(self._clock.started)
         formulas = []
         for number, schema in enumerate(self._schemas):
-            self.table.clock.restart()
+            self._clock.check()
             node = document.resolve(document.root, f"{_URI}{number}")
             formula = self.keywords.schema(node)
             if not self.emptiness.satisfiable(formula):
@@ -184,6 +191,7 @@ class TagMachine(SchemaMachine):
         ]
         seen = set(todo)
         while todo and len(seen) < MAX_LOOK_AHEAD:
+            self._clock.check()
             here = todo.pop(0)
             _, first = np.unique(self.rsm.row(here.state), return_index=True)
             for byte in first.tolist():
@@ -254,6 +262,7 @@ class TagMachine(SchemaMachine):
     def _refuse_doubt(self) -> None:
         """Raise ConstraintError where the same byte could begin a value and something else, or go on with a number and end it."""
         for states in map(self._closed, self._places()):
+            self._clock.check()
             calls = self._calls_from(states)
             here = {byte for state in states for byte in np.flatnonzero(self._rows[state]).tolist()} - {CALL}
             first = {byte for formula in calls for byte in self._first_bytes(formula)}
