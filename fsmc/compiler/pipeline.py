@@ -289,10 +289,13 @@ class GrammarCompiler:
         options, clock = self._text_options, TagClock(self.max_seconds)
         recipe = _timed(seconds, "tag", TagRecipe.of, tag, options, *special, clock)
         limits = {"max_states": self.max_states, "max_bytes": self.max_bytes, "max_seconds": self.max_seconds}
-        machine = _timed(seconds, "machine", recipe.build, regex_limits=limits, clock=clock, **self._growing)
+        build = recipe.build_with_notes
+        machine, notes = _timed(seconds, "machine", build, regex_limits=limits, clock=clock, **self._growing)
         vocab = self.vocab.with_markers(recipe.marker_ids)
         stats = CompileStats(0, 0, machine.n_states, 0, seconds)
-        return CompiledGrammar(machine, vocab, kind="structural_tag", source="", stats=stats, recipe=recipe)
+        return CompiledGrammar(
+            machine, vocab, kind="structural_tag", source="", stats=stats, recipe=recipe, notes=notes
+        )
 
     def compile_constraint(self, request: Any) -> CompiledGrammar:
         """Compile what a request asks for: OpenAI's ``response_format``, vLLM's ``structured_outputs``, SGLang's parameters.

@@ -12,7 +12,7 @@ schemas in place of their letters.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -28,6 +28,7 @@ from fsmc.compiler.automata.minimize import minimize
 from fsmc.compiler.automata.nfa import MAX_NFA_STATES, thompson
 from fsmc.compiler.errors import ConstraintError, EmptyLanguageError, LimitExceeded, PatternSyntaxError
 from fsmc.compiler.syntax.regex import parse_regex
+from fsmc.compiler.tags.calls import TagLanguage
 from fsmc.compiler.tags.clock import TagClock
 from fsmc.compiler.tags.embedded import Embedded
 from fsmc.compiler.tags.excluding import Excluding
@@ -39,14 +40,6 @@ MAX_CALLS = 1 << 14
 
 Marker = tuple[bytes, int]
 """The name of a special token, and the k of its letter."""
-
-
-@dataclass(frozen=True, slots=True)
-class TagLanguage:
-    """dfa: with letters for special tokens and calls; calls: what these call."""
-
-    dfa: DFA
-    calls: tuple[Schema | Embedded, ...]
 
 
 def tag_language(
@@ -77,9 +70,7 @@ def tag_language(
     nfa = nfa_from_edges(builder.all_edges(), builder.epsilons, builder.n_states, [0], [end, builder.end_of_text])
     minimal = minimize(determinize(nfa, **builder.left))
     dfa = intersection(minimal, _letters(), **builder.left)
-    if dfa.is_empty:
-        raise EmptyLanguageError("the structural tag allows no text at all")
-    return TagLanguage(dfa, tuple(builder.calls))
+    return TagLanguage(dfa, tuple(builder.calls), tuple(builder.nothing.values())).checked()
 
 
 @lru_cache(maxsize=1)
@@ -124,6 +115,7 @@ class _Builder:
     insides: dict[tuple[int, int], int] = field(default_factory=dict)
     known: dict[str, DFA] = field(default_factory=dict)
     numbers: dict[int, int] = field(default_factory=dict)
+    nothing: dict[str, str] = field(default_factory=dict)
 
     @property
     def left(self) -> dict[str, Any]:
@@ -166,7 +158,10 @@ class _Builder:
         if isinstance(node, Schema):
             return self.call(node, node, start)
         if isinstance(node, GrammarText):
-            machine = self.grammar(node)
+            try:
+                machine = self.grammar(node)
+            except EmptyLanguageError as error:
+                return self.no_text(node.place, str(error))
             if isinstance(machine, Embedded):
                 return self.call(node, machine, start)
             return self.piece(Automaton(machine, node.place), start)
@@ -182,6 +177,11 @@ class _Builder:
         if number >= MAX_CALLS:
             raise LimitExceeded("max_calls", MAX_CALLS, number + 1, "schemas and grammars in one structural tag")
         return self.letter(start, (CALL, number >> 7, number & 127))
+
+    def no_text(self, place: str, why: str) -> int:
+        """The end of a part that has no text: nothing leads there."""
+        self.nothing.setdefault(place, f"{place}: {why}")
+        return self.new()
 
     def begin(self, start: int) -> int:
         """A state of its own after ``start``."""
@@ -259,7 +259,7 @@ class _Builder:
                 raw = determinize(thompson(expr), **self.left)
                 dfa = self.known[node.pattern] = minimize(raw)
             if dfa.is_empty:
-                raise EmptyLanguageError(f"{node.place}: the pattern matches no text at all")
+                return self.no_text(node.place, "the pattern matches no text at all")
         else:
             dfa = node.dfa
         first = self.n_states
@@ -387,14 +387,3 @@ def first_texts(after: tuple[Any, ...], marker_of: Callable[[Token], Marker], pl
         )
 
     return found, begin(after)
-
-
-def calls_in(dfa: DFA) -> Iterator[tuple[int, int, int]]:
-    """(state, number of a schema, state after it) for each call in the language's DFA."""
-    column = dfa.delta[:, dfa.byte_class]
-    for state in np.flatnonzero(column[:, CALL]).tolist():
-        first = column[column[state, CALL]]
-        for high in np.flatnonzero(first).tolist():
-            second = column[first[high]]
-            for low in np.flatnonzero(second).tolist():
-                yield state, high << 7 | low, int(second[low])

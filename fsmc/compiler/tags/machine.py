@@ -17,7 +17,7 @@ from fsmc.compiler.automata.byte_groups import loop_groups
 from fsmc.compiler.automata.determinize import MAX_SECONDS
 from fsmc.compiler.automata.recursion import Configuration
 from fsmc.compiler.automata.tables import FOREVER
-from fsmc.compiler.errors import ConstraintError, EmptyLanguageError, LimitExceeded, SchemaError
+from fsmc.compiler.errors import ConstraintError, LimitExceeded, SchemaError
 from fsmc.compiler.schema.atoms import ARRAY, NUMBER, OBJECT, STRING
 from fsmc.compiler.schema.contradiction import contradiction
 from fsmc.compiler.schema.document import SchemaDocument
@@ -28,10 +28,10 @@ from fsmc.compiler.schema.references import SPECIFICATIONS
 from fsmc.compiler.schema.resources import declared_draft
 from fsmc.compiler.schema.source import parse_json
 from fsmc.compiler.schema.text_options import TextOptions
+from fsmc.compiler.tags.calls import TagLanguage, calls_in
 from fsmc.compiler.tags.clock import TagClock
 from fsmc.compiler.tags.embedded import AfterCalled, Called, Embedded, Inside, doubt, inside_edges
 from fsmc.compiler.tags.free_text import CALL
-from fsmc.compiler.tags.language import TagLanguage, calls_in
 from fsmc.compiler.tags.tree import Schema
 
 MAX_PLACES = 10_000
@@ -56,21 +56,29 @@ class TagMachine(SchemaMachine):
     def __init__(
         self, language: TagLanguage, options: TextOptions, *, clock: TagClock | None = None, **limits: Any
     ) -> None:
-        self._language = language
         self._clock = TagClock(limits.get("max_seconds", MAX_SECONDS)) if clock is None else clock
         self._schemas = tuple(called for called in language.calls if isinstance(called, Schema))
         self._embedded = {i: called for i, called in enumerate(language.calls) if isinstance(called, Embedded)}
-        dfa = language.dfa
-        self._rows = dfa.delta[:, dfa.byte_class]
-        self._calls: dict[State, list[tuple[int, State]]] = {}
-        for state, number, after in calls_in(dfa):
-            self._calls.setdefault(state, []).append((number, after))
+        self._read(language)
         try:
             super().__init__(self._document(), options, **limits)
             self.table.clock.release()
         except (SchemaError, LimitExceeded) as error:
             self._locate(error)
             raise
+
+    def _read(self, language: TagLanguage) -> None:
+        self._language = language
+        dfa = language.dfa
+        self._rows = dfa.delta[:, dfa.byte_class]
+        self._calls: dict[State, list[tuple[int, State]]] = {}
+        for state, number, after in calls_in(dfa):
+            self._calls.setdefault(state, []).append((number, after))
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a user should know: also which parts have no text, so that no text goes there."""
+        return (*self._language.notes, *super().notes)
 
     # ── schemas ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -103,17 +111,19 @@ class TagMachine(SchemaMachine):
     def _begin(self, document: SchemaDocument) -> int:
         """Find out what each schema asks for, and make the states."""
         self.table.clock.hold(self._clock.started)
-        formulas = []
+        formulas, nothing = [], {}
+        numbers = [i for i in range(len(self._language.calls)) if i not in self._embedded]
         for number, schema in enumerate(self._schemas):
             self._clock.check()
             node = document.resolve(document.root, f"{_URI}{number}")
             formula = self.keywords.schema(node)
             if not self.emptiness.satisfiable(formula):
                 why = contradiction(self.emptiness, node).replace(f"{_URI}{number}", "")
-                raise EmptyLanguageError(f"{schema.place}: the schema allows no value at all: {why}")
+                nothing[numbers[number]] = f"{schema.place}: the schema allows no value at all: {why}"
             formulas.append(formula)
-        schema_numbers = (i for i in range(len(self._language.calls)) if i not in self._embedded)
-        self._formulas = dict(zip(schema_numbers, formulas, strict=True))
+        self._formulas = dict(zip(numbers, formulas, strict=True))
+        if nothing:
+            self._read(self._language.without(nothing))
         self._refuse_doubt()
         start = self._make_states()
         if self._embedded:

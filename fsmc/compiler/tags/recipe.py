@@ -90,7 +90,13 @@ class TagRecipe:
     def build(
         self, *, regex_limits: Mapping[str, Any] | None = None, clock: TagClock | None = None, **limits: Any
     ) -> RSM | LazyRSM:
-        """The machine: a plain DFA where the tag has no JSON schema, else one that grows.
+        """The machine: a plain DFA where the tag has no JSON schema, else one that grows. Arguments: as of `build_with_notes`."""
+        return self.build_with_notes(regex_limits=regex_limits, clock=clock, **limits)[0]
+
+    def build_with_notes(
+        self, *, regex_limits: Mapping[str, Any] | None = None, clock: TagClock | None = None, **limits: Any
+    ) -> tuple[RSM | LazyRSM, tuple[str, ...]]:
+        """The machine, and what a user should know of the tag: parts that have no text, so that no text goes there.
 
         limits: of `SchemaMachine`; its ``max_seconds`` are those of the whole. clock: what is left of them (default: all).
         """
@@ -98,7 +104,9 @@ class TagRecipe:
         with clock.as_a_whole():
             return self._build(regex_limits or {}, clock, limits)
 
-    def _build(self, regex_limits: Mapping[str, Any], clock: TagClock, limits: dict[str, Any]) -> RSM | LazyRSM:
+    def _build(
+        self, regex_limits: Mapping[str, Any], clock: TagClock, limits: dict[str, Any]
+    ) -> tuple[RSM | LazyRSM, tuple[str, ...]]:
         markers: dict[str | int, Marker] = {}
         for k, (token_id, name) in enumerate(self.names):
             markers[token_id] = (name, k)
@@ -113,9 +121,10 @@ class TagRecipe:
             **regex_limits,
         )
         if not language.calls:
-            return RSM.from_dfa(language.dfa)
+            return RSM.from_dfa(language.dfa), language.notes
         schemas = [called for called in language.calls if isinstance(called, Schema)]
-        return TagMachine(language, self._layout(schemas), clock=clock, **limits).handed_over()
+        machine = TagMachine(language, self._layout(schemas), clock=clock, **limits)
+        return machine.handed_over(), machine.notes
 
     def _layout(self, schemas: Iterable[Schema]) -> TextOptions:
         """The options, as the tag's schemas change them: for all of them alike."""
