@@ -27,6 +27,7 @@ import numpy as np
 import numpy.typing as npt
 from numba.core import cgutils, event, types
 from numba.extending import intrinsic
+from numba.np import arrayobj
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -125,15 +126,8 @@ def addresses_of(*arrays: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
 _address_of, _char_at = ctypes.addressof, cast(Any, ctypes.c_char.from_buffer)
 
 
-def _typed_pointer(_: Any, address: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
-
-    return types.voidptr(address), generate
-
-
-_pointer: Any = intrinsic(_typed_pointer)
-_carray: Any = vars(numba)["carray"]
+_make_array: Any = arrayobj.make_array
+_populate_array: Any = arrayobj.populate_array
 _memcpy: Any = cgutils.raw_memcpy
 
 
@@ -151,34 +145,47 @@ copy_bytes: Any = intrinsic(_typed_copy)
 """``copy_bytes(to, source, n)``, addresses and a number of bytes: memcpy, for kernels only."""
 
 
-@kernel
-def bytes_at(addresses: Any, i: int) -> Any:
-    """The ``i``-th array of `addresses_of`, uint8[n]; for kernels only, like those below."""
-    return _carray(_pointer(addresses[2 * i]), (addresses[2 * i + 1],), np.uint8)
+def _view(dtype: Any, n_axes: int) -> Any:
+    """An intrinsic ``view(addresses, i)``, or ``view(addresses, i, width)``: the ``i``-th array of `addresses_of`.
+
+    As intrinsics they are written into each caller. As kernels they were compiled anew for each literal ``i``, and each of
+    those took a twentieth of a second of every first start.
+    """
+    array = types.Array(dtype, n_axes, "C")
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        given = _make_array(signature.args[0])(context, builder, arguments[0])
+        twice = builder.shl(arguments[1], cgutils.intp_t(1))
+        first = builder.gep(given.data, [twice])
+        size = cgutils.intp_t(dtype.bitwidth // 8)
+        shape, strides = [builder.load(builder.gep(first, [cgutils.intp_t(1)]))], [size]
+        if n_axes == 2:
+            shape.append(arguments[2])
+            strides.insert(0, builder.mul(size, arguments[2]))
+        made = _make_array(array)(context, builder)
+        data = builder.inttoptr(builder.load(first), context.get_data_type(dtype).as_pointer())
+        _populate_array(made, data=data, shape=shape, strides=strides, itemsize=size, meminfo=None)
+        return made._getvalue()
+
+    def one_axis(_: Any, addresses: Any, i: Any) -> Any:
+        return array(addresses, types.intp), generate
+
+    def two_axes(_: Any, addresses: Any, i: Any, width: Any) -> Any:
+        return array(addresses, types.intp, types.intp), generate
+
+    return intrinsic(one_axis if n_axes == 1 else two_axes)
 
 
-@kernel
-def ints_at(addresses: Any, i: int) -> Any:
-    """The same for int32[n]."""
-    return _carray(_pointer(addresses[2 * i]), (addresses[2 * i + 1],), np.int32)
-
-
-@kernel
-def int_rows_at(addresses: Any, i: int, width: int) -> Any:
-    """The same for int32[n, width]."""
-    return _carray(_pointer(addresses[2 * i]), (addresses[2 * i + 1], width), np.int32)
-
-
-@kernel
-def longs_at(addresses: Any, i: int) -> Any:
-    """The same for int64[n]."""
-    return _carray(_pointer(addresses[2 * i]), (addresses[2 * i + 1],), np.int64)
-
-
-@kernel
-def long_rows_at(addresses: Any, i: int, width: int) -> Any:
-    """The same for int64[n, width]."""
-    return _carray(_pointer(addresses[2 * i]), (addresses[2 * i + 1], width), np.int64)
+bytes_at: Any = _view(types.uint8, 1)
+"""``bytes_at(addresses, i)``: the ``i``-th array of `addresses_of`, uint8[n]; for kernels only, like those below."""
+ints_at: Any = _view(types.int32, 1)
+"""The same for int32[n]."""
+int_rows_at: Any = _view(types.int32, 2)
+"""``int_rows_at(addresses, i, width)``: the same for int32[n, width]."""
+longs_at: Any = _view(types.int64, 1)
+"""The same for int64[n]."""
+long_rows_at: Any = _view(types.int64, 2)
+"""The same for int64[n, width]."""
 
 
 class _CompileListener(event.Listener):

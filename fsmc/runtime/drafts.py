@@ -51,8 +51,7 @@ def fill_draft_bitmasks(
     >>> fill_draft_bitmasks(matcher, [0, 1, 1], mask, parents=[-1, 0, -1]).tolist(), [f"{word & 7:03b}" for word in mask[:, 0]]
     ([True, True, True], ['011', '010', '100', '100'])
     """
-    if not hasattr(matcher, "vocab_size"):
-        raise TypeError(f"drafts are judged by a matcher, not by a {type(matcher).__name__}")
+    _check_is_matcher(matcher)
     draft = integers("draft", draft)
     k = len(draft)
     before = _checked_parents(parents, k)
@@ -87,6 +86,11 @@ def fill_draft_bitmasks(
         probe.fill_next_token_bitmask(rows, 1 + i, None if max_tokens is None else max_tokens - lengths[-1])
         probes.append(probe)
     return valid
+
+
+def _check_is_matcher(matcher: Any) -> None:
+    if not hasattr(matcher, "vocab_size"):
+        raise TypeError(f"drafts are judged by a matcher, not by a {type(matcher).__name__}")
 
 
 def _checked_parents(parents: Sequence[int] | None, k: int) -> npt.NDArray[np.int64]:
@@ -186,6 +190,9 @@ def fill_draft_bitmask_batch(
     """
     if len(matchers) != len(drafts):
         raise ValueError(f"{len(matchers)} requests need as many drafts, not {len(drafts)}")
+    for matcher in matchers:
+        if matcher is not None:
+            _check_is_matcher(matcher)
     layout = RowLayout.of([len(draft) for draft in drafts], [matcher is not None for matcher in matchers])
     n_words = max((-(-matcher.vocab_size // 32) for matcher in matchers if matcher is not None), default=0)
     n_rows = len(mask_rows(mask, n_words))

@@ -105,11 +105,15 @@ class Row:
         jumped = jumps.jump(ids, self.max_new_tokens)
         if jumped is None:
             return
-        if self.request.never_cut_off:
-            room = self.max_new_tokens - len(jumped.ids) + 1
-            if not self.matcher.is_far_from(room) and self.matcher.num_tokens_to_complete() > room:
-                self.matcher.rollback(self.matcher.rollback_limit - n_entries)  # the tokenizer's spelling is too long
-                return
+        room = self.max_new_tokens - len(jumped.ids) + 1
+        # The tokenizer's spelling may be too long, or hold what ends this request's text: then the model spells it.
+        if not self.stop_token_ids.isdisjoint(jumped.ids[jumped.kept :]) or (
+            self.request.never_cut_off
+            and not self.matcher.is_far_from(room)
+            and self.matcher.num_tokens_to_complete() > room
+        ):
+            self.matcher.rollback(self.matcher.rollback_limit - n_entries)
+            return
         self.sequence[self.n_prompt :] = jumped.ids
         self.past.length = min(self.past.length, self.n_prompt + jumped.kept)
         self.jumped_tokens += len(jumped.ids) - len(ids)

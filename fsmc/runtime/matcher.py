@@ -329,7 +329,8 @@ class GrammarMatcher:
 
     def is_far_from(self, max_tokens: int) -> bool:
         """Whether so many tokens are plenty: whichever is next, enough are left. False also where that is not known."""
-        return self._terminated or self.budget.is_plenty(self.place, operator.index(max_tokens))
+        max_tokens = integer("max_tokens", max_tokens)
+        return self._terminated or self.budget.is_plenty(self.place, max_tokens)
 
     def plan_to_complete(self, max_tokens: int | None = None) -> tuple[int, ...]:
         """The ids of tokens that complete the text, without an end token: of as few tokens as are known to do so.
@@ -342,7 +343,7 @@ class GrammarMatcher:
                 "no tokens of this vocabulary are known to complete the text from here: are single bytes missing?"
             )
         needed = 0 if self._terminated else len(plan) + bool(self._stop_ids)
-        if max_tokens is not None and needed > max_tokens:
+        if max_tokens is not None and needed > integer("max_tokens", max_tokens):
             raise BudgetExceeded(max_tokens, needed)
         return plan
 

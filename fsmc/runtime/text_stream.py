@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import codecs
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
+from itertools import islice
 
 OnText = Callable[[str, bool], None]
 """Called with each new piece of text, and whether it was forced by the constraint rather than chosen by the model."""
@@ -30,7 +32,11 @@ class TextStream:
     def __init__(self, on_text: OnText | None = None, stop: Sequence[str] = ()) -> None:
         self.text = ""
         self._on_text = on_text
-        self._stop = [s for s in stop if s]
+        self._stops = sorted({s for s in stop if s})
+        self._longest = max(map(len, self._stops), default=0)
+        self._by_length: dict[int, set[str]] = {}
+        for string in self._stops:
+            self._by_length.setdefault(len(string), set()).add(string)
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._held: list[tuple[str, bool]] = []
 
@@ -49,15 +55,34 @@ class TextStream:
         old_length = len(self.text)
         self.text += piece
         self._held.append((piece, forced))
-        starts = [self.text.find(s, max(0, old_length - len(s) + 1)) for s in self._stop]
-        found = min((start for start in starts if start >= 0), default=-1)
+        found = self._first_stop(old_length)
         if found >= 0:
             self._release(len(self.text) - found)
             self._held.clear()
             self.text = self.text[:found]
             return True
-        self._release(max((_overlap(self.text, s) for s in self._stop), default=0))
+        self._release(self._length_of_begun())
         return False
+
+    # Both ask sets and a sorted list, as the time a token takes must not grow with the number of stop strings.
+
+    def _first_stop(self, old_length: int) -> int:
+        """Where the first of the stop strings begins that end in what is new, -1 if there is none."""
+        text, starts = self.text, []
+        for n, stops in self._by_length.items():
+            begins = range(max(old_length + 1 - n, 0), len(text) - n + 1)
+            starts.extend(islice((i for i in begins if text[i : i + n] in stops), 1))
+        return min(starts, default=-1)
+
+    def _length_of_begun(self) -> int:
+        """The length of the longest end of the text that begins a stop string."""
+        text, stops = self.text, self._stops
+        for n in range(min(self._longest - 1, len(text)), 0, -1):
+            end = text[-n:]
+            i = bisect_left(stops, end)
+            if i < len(stops) and stops[i].startswith(end):
+                return n
+        return 0
 
     def _release(self, keep: int) -> None:
         """Hand on everything held back except the last ``keep`` characters."""
@@ -70,8 +95,3 @@ class TextStream:
             n -= len(piece)
             if self._on_text is not None:
                 self._on_text(piece, forced)
-
-
-def _overlap(text: str, stop: str) -> int:
-    """The length of the longest end of ``text`` that begins ``stop``."""
-    return next((n for n in range(min(len(stop) - 1, len(text)), 0, -1) if text.endswith(stop[:n])), 0)

@@ -144,3 +144,12 @@ def test_layouts_that_make_no_sense():
     with pytest.raises(IndexError, match="need 3 rows"):
         fill_draft_bitmask_batch([matcher_of("regex")], [[0, 1]], allocate_token_bitmask(2, 70))
     assert RowLayout.of([]).n_logit_rows == 0 and RowLayout.of([], []).masked_logit_rows.tolist() == []
+
+
+def test_drafts_are_judged_by_matchers():
+    mask = allocate_token_bitmask(8, VOCAB.size)
+    with pytest.raises(TypeError, match="by a matcher, not by a int"):
+        fill_draft_bitmask_batch([None, 5], [[1], [1]], mask)
+    for wrong in (True, 50.5):
+        with pytest.raises(TypeError, match="max_tokens must be an integer"):
+            fill_draft_bitmasks(matcher_of("regex"), [0], mask, max_tokens=wrong)

@@ -250,6 +250,16 @@ def test_thinking_comes_first(toy: Any, grammars: Any) -> None:
         assert response.text.startswith("....<end>") and re.fullmatch(FORM, response.text[9:])
 
 
+def test_what_ends_the_text_is_not_written_by_a_jump(toy: Any, compiler: Any) -> None:
+    """A stop id may be an ordinary token, and one that the tokenizer would spell forced text with."""
+    grammar = compiler.compile_regex("[a-c]{2}occupation[a-c]")
+    (stop,) = toy.tokenizer.encode("occupation")
+    for jump in MODES:
+        (response,) = engine_of(toy).run([Request(PROMPT, grammar, jump=jump, stop_token_ids=[stop])])
+        assert response.finish_reason == "stop" and stop not in response.token_ids
+        assert grammar.machine.matches(response.text.encode())
+
+
 def test_streams_stop_strings_and_logprobs(toy: Any, grammars: Any) -> None:
     for jump in MODES:
         pieces: list[str] = []

@@ -63,3 +63,23 @@ def test_pieces_are_the_text_up_to_the_first_stop_string(chunks, stop, size) -> 
     if ends:  # byte by byte, nothing past the first completed stop string is ever seen
         seen = text[: ends[0]]
         assert stream.text == seen[: min(seen.find(s) for s in stop if s in seen)]
+
+
+@given(
+    st.lists(st.text("ab", max_size=4), max_size=4),
+    st.lists(st.text("abc", max_size=4), max_size=6),
+)
+def test_what_is_out_is_what_no_stop_string_can_take_back(stop: list[str], chunks: list[str]) -> None:
+    out: list[str] = []
+    stream = TextStream(lambda piece, forced: out.append(piece), stop)
+    strings, text = [s for s in stop if s], ""
+    for chunk in chunks:
+        text += chunk
+        stopped = stream.add(chunk.encode(), False)
+        begins = [text.find(s) for s in strings if s in text]
+        assert stopped == bool(begins)
+        if begins:
+            assert "".join(out) == stream.text == text[: min(begins)]
+            return
+        begun = max((n for s in strings for n in range(len(s)) if text.endswith(s[:n])), default=0)
+        assert "".join(out) == text[: len(text) - begun]

@@ -15,6 +15,7 @@ costs a walk.
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -169,7 +170,7 @@ def _returns(delta: Array, byte_class: Array, state: int, lead: int, todo: Array
 
 
 @kernel
-def _leaves(delta: Array, byte_class: Array, state: int, todo: Array, home: Array, groups: int, any_: bool) -> int:
+def _leaves(delta: Array, byte_class: Array, state: int, todo: Array, home: Array, groups: int, any_: Any) -> int:
     """Those of ``groups`` with a byte or character that leads from ``state`` to one that is not ``home``; some of them if ``any_``."""
     leaves = 0
     for b in range(0x80):
@@ -192,9 +193,8 @@ def _loop_groups(delta: Array, byte_class: Array, ascii_classes: Array, todo: Ar
         for c in ascii_classes:
             if delta[state, c] == state:
                 home[state] = True
-                loops[state] = (NO_CHARACTER - 1) & ~_leaves(
-                    delta, byte_class, state, todo, home, NO_CHARACTER - 1, False
-                )
+                loops[state] = ~_leaves(delta, byte_class, state, todo, home, NO_CHARACTER - 1, np.bool_(False))
+                loops[state] &= NO_CHARACTER - 1
                 home[state] = False
                 break
 
@@ -205,7 +205,7 @@ def _spread_groups(delta: Array, byte_class: Array, todo: Array, home: Array, lo
 
     As long as that state is led out of these states, the groups that do so are given up and all begins again.
     """
-    best, most = 0, 0
+    best, most = np.int64(0), 0
     for state in range(1, len(delta)):
         size, rest = 0, loops[state]
         while rest != 0:
@@ -217,7 +217,7 @@ def _spread_groups(delta: Array, byte_class: Array, todo: Array, home: Array, lo
         return
     for state in range(1, len(delta)):
         home[state] = True
-    groups = (NO_CHARACTER - 1) & ~_leaves(delta, byte_class, best, todo, home, NO_CHARACTER - 1, False)
+    groups = (NO_CHARACTER - 1) & ~_leaves(delta, byte_class, best, todo, home, NO_CHARACTER - 1, np.bool_(False))
     changed = True
     while changed:
         changed = False

@@ -93,7 +93,8 @@ def _search(
             n_apart += 1
     mask = len(slots) - 1
     following = np.zeros(n_machines + 1, np.int32)
-    following[:n_machines] = starts
+    for m in range(n_machines):
+        following[m] = starts[m]
     n_found, count = 0, 0
     first, end = 0, 0  # the tuples of the texts of one character less
     q, i = 0, n_apart  # as if the start had just been led to
@@ -117,7 +118,8 @@ def _search(
             if n_found == len(tuples):
                 return _TOO_MANY
             slots[slot] = n_found
-            tuples[n_found] = following
+            for m in range(n_machines + 1):
+                tuples[n_found, m] = following[m]
             n_found += 1
             accepted = True
             for m in range(n_machines):

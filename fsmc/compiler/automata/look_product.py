@@ -141,7 +141,7 @@ def _slot_of(j: int, q: int, s: int, n_slots: int) -> int:
 def _rehash(states: Array, n_threads: int, slots: Array) -> None:
     """Enter the threads into empty slots, as number + 1."""
     for x in range(n_threads):
-        i = _slot_of(states[x, 0], states[x, 1], states[x, 2], len(slots))
+        i = _slot_of(np.int64(states[x, 0]), np.int64(states[x, 1]), np.int64(states[x, 2]), len(slots))
         while slots[i] != 0:
             i = (i + 1) & (len(slots) - 1)
         slots[i] = x + 1
@@ -197,7 +197,7 @@ def _unfold(
                     if to_s == last_s and to_j == last_j:
                         new_edges[out - 1, 2] = c
                     else:
-                        y = _find_thread(to_j, t, to_s, states, slots, state)
+                        y = _find_thread(np.int64(to_j), np.int64(t), np.int64(to_s), states, slots, state)
                         if y < 0:
                             return 1  # _THREADS_FULL
                         new_edges[out, 0] = x
@@ -226,7 +226,7 @@ def _unfold(
                         return 5  # _UNION_UNKNOWN
                     if to_s < 0:
                         continue
-                y = _find_thread(to_j, t, to_s, states, slots, state)
+                y = _find_thread(np.int64(to_j), np.int64(t), np.int64(to_s), states, slots, state)
                 if y < 0:
                     return 1  # _THREADS_FULL
                 new_epsilons[out_epsilon, 0] = x

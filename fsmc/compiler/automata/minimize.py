@@ -118,7 +118,7 @@ def _invert(offsets: Array, ranges: Array) -> tuple[Array, Array, Array]:
     n, m = len(offsets) - 1, len(ranges)
     weight_below = np.zeros(257, np.uint64)
     for b in range(256):
-        weight_below[b + 1] = weight_below[b] + _mix(b)
+        weight_below[b + 1] = weight_below[b] + _mix(np.uint64(b))
     in_offsets = np.zeros(n + 2, np.int64)  # one longer: while rows are placed, the offsets run one place ahead
     for r in range(m):
         in_offsets[ranges[r, 2] + 2] += 1

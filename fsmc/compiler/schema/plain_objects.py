@@ -235,12 +235,12 @@ def _lay_out(
         action += 1 if space > 0 else 0
         edge += 2 * N_COLUMNS
     for position in range(n_positions):
-        _put(returns, frame + 1 + position, 0, base + 2 * position + 1)
+        _put(returns, frame + 1 + position, np.int64(0), base + 2 * position + 1)
     for c in range(n_classes):
         after_key = base + 2 * (1 + 2 * n_places + 2 * c)
         _put(returns, frame, c if c < n_names else first_other + c - n_names, after_key)
         place = min(c + 1, n_places)
-        _put(returns, frame + 1 + n_positions + c, 0, base + 2 * (1 + 2 * (place - 1)))
+        _put(returns, frame + 1 + n_positions + c, np.int64(0), base + 2 * (1 + 2 * (place - 1)))
 
 
 @kernel
@@ -273,6 +273,6 @@ def lay_out_place(
         action += 1 if space > 0 else 0
         edge += 2 * N_COLUMNS
     for position in range(n_positions):
-        _put(returns, frame + 1 + position, 0, base + 2 * position + 1)
+        _put(returns, frame + 1 + position, np.int64(0), base + 2 * position + 1)
     for j in range(len(outcomes)):
         _put(returns, frame, outcomes[j], base + 2 * (2 + 2 * j))

@@ -323,7 +323,8 @@ class LazyMasks:
         words = trie.all_tokens if gaps else trie.no_tokens
         if len(ids) > max_packed_ids(len(words)):
             words = words.copy()
-            copy_flipped(addresses_of(trie.all_tokens if gaps else trie.no_tokens, ids), addresses_of(words))
+            flipped = addresses_of(trie.all_tokens if gaps else trie.no_tokens, ids)
+            copy_flipped(flipped.copy(), addresses_of(words))  # a copy can be written, like the addresses of rows
             ids = ids[:0].copy()
         return words, ids
 

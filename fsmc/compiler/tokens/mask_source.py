@@ -97,4 +97,5 @@ def new_scratch(trie: TokenTrie) -> Scratch:
     arrays = ranges, path, exits, ids, np.empty_like(trie.no_tokens), np.zeros(6, np.int64), record
     registers = np.zeros(16, np.int64)
     places = addresses_of(*arrays, record[RECORD:].view(np.int32))
+    arrays[5].setflags(write=False)  # like the numbers of every source; the kernel that writes it has its address
     return Scratch(*arrays, registers, registers.data, places)

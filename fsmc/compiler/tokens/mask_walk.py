@@ -226,8 +226,8 @@ def _walk_block(
     ranges: Array, path: Array, exits: Array,
 ) -> tuple[int, int, int]:  # fmt: skip
     """The walk inside a block: why it stopped, the numbers of ranges and exits."""
-    n_ranges = n_exits = 0
-    node = 0
+    n_ranges = n_exits = np.int64(0)  # a plain 0 would be typed anew when it grows, and what is called compiled twice
+    node = n_exits
     while node < len(trie):
         d = np.int64(trie[node, DEPTH])
         q = path[d - 1, 0]

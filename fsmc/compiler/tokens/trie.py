@@ -117,6 +117,9 @@ class TokenTrie:
     @classmethod
     def of(cls, data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]) -> TokenTrie:
         """The trie of tokens whose bytes are ``data[offsets[i]:offsets[i + 1]]``."""
+        data, offsets = data.view(), offsets.view()
+        data.setflags(write=False)  # always: a kernel is compiled anew for arrays that can be written
+        offsets.setflags(write=False)
         lengths = np.diff(offsets)
         token_ids = np.flatnonzero(lengths).astype(np.int32)
         height = int(lengths.max(initial=0))
