@@ -69,6 +69,13 @@ def root(
         os.environ["FSMC_DEBUG"] = "1"
 
 
+def _has_no_reader(error: BaseException) -> bool:
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, BrokenPipeError):
+        cause = cause.__context__
+    return cause is not None
+
+
 def _leave_quietly() -> NoReturn:
     """Whoever read the output has gone (``| head``): what a program does that knows nothing of it, which dies of SIGPIPE."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or Python complains when it flushes what is left
@@ -84,8 +91,8 @@ def main(arguments: list[str] | None = None) -> NoReturn:
             sys.stdout.flush()
     except BrokenPipeError:
         _leave_quietly()
-    except SystemExit:
-        if type(sys.stdout).__name__ == "PacifyFlushWrapper":  # click has met it first, and would say 1: no match
+    except SystemExit as error:
+        if _has_no_reader(error):  # click or rich has met it first, and would say 1: no match
             _leave_quietly()
         raise
     except KeyboardInterrupt:
