@@ -298,7 +298,7 @@ class GrammarCompiler:
         )
 
     def compile_constraint(self, request: Any) -> CompiledGrammar:
-        """Compile what a request asks for: OpenAI's ``response_format``, vLLM's ``structured_outputs``, SGLang's parameters.
+        """Compile what a request asks for: OpenAI's ``response_format`` or ``text.format``, vLLM's ``structured_outputs``, SGLang's parameters.
 
         request: such a dict as it is (or the object that an engine makes of it), by itself or as the member of that name in
         a larger dict; also a JSON Schema other than ``{}``, a type for pydantic, or a list of choices. Exactly one constraint must be set. What it says of
