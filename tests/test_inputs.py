@@ -52,6 +52,17 @@ CASES = [
     ({"response_format": {"type": "json_object"}, "model": "m"}, "{}", "1"),
     ({"type": "json_object", "schema": SCHEMA}, '{"a": 1}', "{}"),
     ({"type": "structural_tag", "format": TAG}, "hi <a>x</a>", "<a>y"),
+    # OpenAI's Responses API
+    (
+        {"text": {"format": {"type": "json_schema", "name": "x", "schema": SCHEMA, "strict": True}}},
+        '{"a": 1}',
+        "{}",
+    ),
+    ({"type": "json_schema", "name": "x", "description": "y", "schema": SCHEMA, "strict": True}, '{"a": 1}', "{}"),
+    ({"model": "m", "input": "x", "text": {"format": {"type": "json_object"}, "verbosity": "low"}}, "{}", "1"),
+    ({"text": {"format": {"type": "text"}}}, "anything", None),
+    ({"text": "a prompt", "sampling_params": {"regex": "a+"}}, "aa", "b"),
+    ({"text": {"verbosity": "low"}, "response_format": {"type": "json_object"}}, "{}", "1"),
     ({"type": "grammar", "grammar": {"syntax": "regex", "definition": "a+"}}, "aa", "b"),
     # vLLM
     ({"structured_outputs": {"json": SCHEMA}}, '{"a":1}', "{}"),
@@ -117,6 +128,14 @@ def test_the_compilers_own_layout_stays() -> None:
         ),
         ({"json": {}, "json_schema": "{}"}, "only one"),
         ({"response_format": {"type": "text"}, "structured_outputs": {"regex": "a"}}, "only one of response_format"),
+        (
+            {"response_format": {"type": "text"}, "text": {"format": {"type": "text"}}},
+            "not response_format and text.format",
+        ),
+        ({"text": {"format": {"type": "text"}}, "regex": "a"}, "not text.format and regex"),
+        ({"text": {"format": {"type": "json_schema", "name": "x"}}}, "text.format.json_schema: is missing"),
+        ({"text": {"format": {"type": "yaml"}}}, "text.format.type: 'yaml' is none of"),
+        ({"text": {"format": "json"}}, "text.format: must be an object, not a str"),
         ({"structured_outputs": {"jsn": {}}}, "structured_outputs.jsn: is not known here"),
         ({"structured_outputs": {1: 2}}, "structured_outputs.1: is not known here"),
         ({"structured_outputs": {"json_object": 1}}, "json_object: must be true"),

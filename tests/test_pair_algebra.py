@@ -12,6 +12,9 @@ import pytest
 
 import fsmc
 from fsmc.compiler import algebra
+from fsmc.compiler.automata.rsm_product import BOTH, DFA_ONLY, Again, Analysis
+from fsmc.compiler.schema.sampling import InstanceSampler
+from tests.grammar_examples import EXAMPLES
 from tests.test_constraint_algebra import COMPILER, VOCAB, walk_without_dead_ends
 from tests.tokens.mask_oracles import row_tokens
 
@@ -273,3 +276,48 @@ def test_long_witnesses() -> None:
     assert long.subset_of(COMPILER.compile_regex('"[a-z]*"')).witness.count(b'"') == 2
     deep = COMPILER.compile_grammar('root ::= "(" root ")" | "x"')
     assert len(deep.subset_of(COMPILER.compile_regex(".{0,200}")).witness) == 201
+
+
+def test_a_length_for_a_grammar_of_json() -> None:
+    """Ways out are settled by their lengths, each once: with 60 places for each of a grammar's it took more than the minute that it may."""
+    texts, short = COMPILER.compile_grammar(EXAMPLES["json"].ebnf), COMPILER.compile_regex(".{0,60}")
+    both = texts & short
+    rng = random.Random(1)
+    sampler = InstanceSampler(COMPILER.compile_json_schema({}).machine.builder, 1, max_length=70)
+    n_long = 0
+    for _ in range(150):
+        data = sampler.sample().encode()
+        data = data if rng.random() < 0.7 else data[: rng.randrange(len(data) + 1)]
+        assert both.machine.matches(data) == (texts.machine.matches(data) and short.machine.matches(data)), data
+        n_long += len(data.decode(errors="replace")) > 60
+    assert n_long
+    assert both.machine.matches(b"[" * 30 + b"]" * 30) and not both.machine.matches(b"[" * 30 + b"1" + b"]" * 30)
+    matcher = fsmc.GrammarMatcher(both)
+    assert (
+        matcher.accept_bytes(b"[" * 29)
+        and matcher.accept_bytes(b"[")
+        and matcher.find_jump_forward_string() == "]" * 30
+    )
+    assert both.subset_of(short) and (texts - short).machine.matches(b" " * 61 + b"1")
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_ways_out_are_the_shortest(seed: int) -> None:
+    """As they are found step by step from their definition, until nothing changes."""
+    rng = random.Random(seed)
+    machine = COMPILER.compile_grammar(random_grammar(rng)).machine
+    dfa = COMPILER.compile_regex(rng.choice([".{0,4}", "[x()]{0,5}", "(..){0,2}", r"x{0,3}[()\[]{0,3}"])).dfa
+    assert dfa is not None
+    analysis = Analysis(machine, dfa, rng.choice([BOTH, DFA_ONLY]))
+    settled, naive = analysis._ways, {place: {} for place in analysis._ways}
+    analysis._ways, is_new = naive, True
+    while is_new:
+        is_new = False
+        for place in naive:
+            is_again = isinstance(place, Again)
+            found = {} if is_again else {analysis.end(place): 0}
+            for move in analysis.redone(*place) if is_again else analysis.moves(place):
+                analysis._merge(found, analysis.through(move), 0)
+            is_new |= found != naive[place]
+            naive[place] = found
+    assert naive == settled

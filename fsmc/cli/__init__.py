@@ -69,28 +69,36 @@ def root(
         os.environ["FSMC_DEBUG"] = "1"
 
 
-def _leave_quietly() -> NoReturn:
-    """Whoever read the output has gone (``| head``): what a program does that knows nothing of it, which dies of SIGPIPE."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or Python complains when it flushes what is left
-    sys.exit(ExitCode.NO_READER)
+def _has_no_reader(error: BaseException) -> bool:
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, BrokenPipeError):
+        cause = cause.__context__
+    return cause is not None
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:
     """The ``fsmc`` script: run a command, turn what it raises into one message and an exit code (SystemExit)."""
     try:
+        _run(arguments)
+    except BaseException as error:
+        if not _has_no_reader(error):  # which click and rich tell as exit code 1: no match
+            raise
+        for stream in (1, 2):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream)  # or Python complains when it flushes what is left
+        sys.exit(ExitCode.NO_READER)  # as a program that knows nothing of it, and dies of SIGPIPE
+
+
+def _run(arguments: list[str] | None) -> NoReturn:
+    try:
         try:
             app(arguments)
         finally:
             sys.stdout.flush()
-    except BrokenPipeError:
-        _leave_quietly()
-    except SystemExit:
-        if type(sys.stdout).__name__ == "PacifyFlushWrapper":  # click has met it first, and would say 1: no match
-            _leave_quietly()
-        raise
     except KeyboardInterrupt:
         sys.stderr.write("\ninterrupted\n")
         sys.exit(130)
+    except BrokenPipeError:
+        raise
     except Exception as error:
         if os.environ.get("FSMC_DEBUG"):
             raise

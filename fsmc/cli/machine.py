@@ -59,7 +59,7 @@ class Language:
         Path | None,
         typer.Option(
             "--constraint",
-            help="A file with what a request asks for (JSON): a response_format, structured_outputs, or SGLang's parameters.",
+            help="A file with what a request asks for (JSON): a response_format, text.format, structured_outputs, or SGLang's parameters.",
         ),
     ] = None
     grammar: Annotated[

@@ -7,20 +7,23 @@ a structural tag is part of it, the machine is that of a structural tag, a seque
 from __future__ import annotations
 
 import weakref
+from functools import partial
 from typing import Any
 
 from fsmc.compiler.algebra import grammar_of, of_dfa, shared_vocabulary
 from fsmc.compiler.automata import algebra as regular
+from fsmc.compiler.automata.determinize import MAX_SECONDS
 from fsmc.compiler.cfg import joined
 from fsmc.compiler.cfg.machine import GrammarMachine
 from fsmc.compiler.errors import ConstraintError, UnsupportedGrammarError
 from fsmc.compiler.grammar import CompiledGrammar, CompileStats
 from fsmc.compiler.schema.recipe import SchemaRecipe
 from fsmc.compiler.schema.text_options import TextOptions
+from fsmc.compiler.tags.clock import TagClock
 from fsmc.compiler.tags.embedded import Embedded
 from fsmc.compiler.tags.language import tag_language
 from fsmc.compiler.tags.machine import TagMachine
-from fsmc.compiler.tags.recipe import TagRecipe
+from fsmc.compiler.tags.recipe import TagRecipe, grammar_machine
 from fsmc.compiler.tags.tree import Automaton, Pattern, Schema, Sequence
 
 _sequences: weakref.WeakKeyDictionary[CompiledGrammar, tuple[Sequence, TextOptions]] = weakref.WeakKeyDictionary()
@@ -52,7 +55,10 @@ def concatenation(a: CompiledGrammar, b: CompiledGrammar) -> CompiledGrammar:
     if len(options) > 1:
         raise ConstraintError("the two lay out JSON differently: compile them with the same options")
     tree, laid_out = Sequence((_as_node(a), _as_node(b))), options.pop() if options else TextOptions()
-    sequence = TagMachine(tag_language(tree, {}, TagRecipe.grammar), laid_out).handed_over()
+    clock = TagClock(MAX_SECONDS)
+    with clock.as_a_whole():
+        language = tag_language(tree, {}, partial(grammar_machine, clock=clock), clock=clock)
+        sequence = TagMachine(language, laid_out, clock=clock).handed_over()
     made = CompiledGrammar(sequence, vocab, kind="concatenation", source=source, stats=CompileStats())
     _sequences[made] = tree, laid_out
     return made

@@ -49,10 +49,12 @@ def read_constraint(request: Any) -> Constraint:
     """The constraint that a request's dict (or the object that an engine makes of it) asks for.
 
     Understood: a ``response_format``, a ``structured_outputs`` or SGLang's parameters, by themselves or as the member of that
-    name in a larger dict; a JSON Schema or a type for pydantic; a list of choices. Raises ConstraintError with the place,
+    name in a larger dict; what OpenAI's Responses API has as ``text.format`` in its place; a JSON Schema or a type for pydantic; a list of choices. Raises ConstraintError with the place,
     also for none or several constraints at once.
 
     >>> read_constraint({"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "null"}}}).value
+    {'type': 'null'}
+    >>> read_constraint({"text": {"format": {"type": "json_schema", "name": "x", "schema": {"type": "null"}, "strict": True}}}).value
     {'type': 'null'}
     >>> read_constraint({"structured_outputs": {"choice": ["a", "b"]}})
     Constraint(kind='choice', value=['a', 'b'], layout={}, syntax=None)
@@ -69,8 +71,12 @@ def read_constraint(request: Any) -> Constraint:
     if not isinstance(request, dict):
         raise ConstraintError(f"a constraint is a dict, not {type_of(request)}")
     wrapped = [name for name in WRAPPERS if request.get(name) is not None]
+    text = _as_dict(request.get("text"))
+    if isinstance(text, dict) and text.get("format") is not None:  # else it is a prompt
+        request = {**request, "text.format": text["format"]}
+        wrapped.append("text.format")
     if len(wrapped) > 1:
-        raise ConstraintError(f"only one of {', '.join(WRAPPERS)} can be set, not {' and '.join(wrapped)}")
+        raise ConstraintError(f"only one of {', '.join(WRAPPERS)}, text.format can be set, not {' and '.join(wrapped)}")
     if wrapped:
         refuse_others(request, wrapped, names=OF_ENGINES)
         if request.get("type") in (*_RESPONSE_FORMATS, *_TAG_FORMATS, *_JSON_TYPES):
@@ -80,7 +86,8 @@ def read_constraint(request: Any) -> Constraint:
         inner = _as_dict(request[wrapped[0]])
         if not isinstance(inner, dict):
             raise ConstraintError(f"must be an object, not {type_of(inner)}", wrapped[0])
-        readers = {"response_format": _response_format, "structured_outputs": _structured_outputs}
+        readers = dict.fromkeys(("response_format", "text.format"), _response_format)
+        readers["structured_outputs"] = _structured_outputs
         return readers.get(wrapped[0], _sampling_params)(inner, wrapped[0])
     if _is_response_format(request):
         return _response_format(request, "response_format")

@@ -279,21 +279,26 @@ class GrammarCompiler:
         >>> [matcher.accept_token(token) for token in (3, 0, 3, 1, 2, 3, 4)]
         [True, True, False, True, True, True, True]
         """
+        from fsmc.compiler.tags.clock import TagClock
         from fsmc.compiler.tags.free_text import MAX_SOUGHT
         from fsmc.compiler.tags.recipe import TagRecipe
 
         seconds: dict[str, float] = {}
         most = MAX_SOUGHT if max_sought is None else max_sought
         special = self.vocab.special_texts, self.vocab.special_token_ids, most
-        recipe = _timed(seconds, "tag", TagRecipe.of, tag, self._text_options, *special)
+        options, clock = self._text_options, TagClock(self.max_seconds)
+        recipe = _timed(seconds, "tag", TagRecipe.of, tag, options, *special, clock)
         limits = {"max_states": self.max_states, "max_bytes": self.max_bytes, "max_seconds": self.max_seconds}
-        machine = _timed(seconds, "machine", recipe.build, regex_limits=limits, **self._growing)
+        build = recipe.build_with_notes
+        machine, notes = _timed(seconds, "machine", build, regex_limits=limits, clock=clock, **self._growing)
         vocab = self.vocab.with_markers(recipe.marker_ids)
         stats = CompileStats(0, 0, machine.n_states, 0, seconds)
-        return CompiledGrammar(machine, vocab, kind="structural_tag", source="", stats=stats, recipe=recipe)
+        return CompiledGrammar(
+            machine, vocab, kind="structural_tag", source="", stats=stats, recipe=recipe, notes=notes
+        )
 
     def compile_constraint(self, request: Any) -> CompiledGrammar:
-        """Compile what a request asks for: OpenAI's ``response_format``, vLLM's ``structured_outputs``, SGLang's parameters.
+        """Compile what a request asks for: OpenAI's ``response_format`` or ``text.format``, vLLM's ``structured_outputs``, SGLang's parameters.
 
         request: such a dict as it is (or the object that an engine makes of it), by itself or as the member of that name in
         a larger dict; also a JSON Schema other than ``{}``, a type for pydantic, or a list of choices. Exactly one constraint must be set. What it says of

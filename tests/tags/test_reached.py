@@ -7,7 +7,7 @@ import random
 import pytest
 
 import fsmc
-from fsmc.compiler.automata.subsets import Limits
+from fsmc.compiler.tags.clock import TagClock
 from fsmc.compiler.tags.reached import Reached
 
 Edges = list[tuple[int, int, int, int]]
@@ -34,7 +34,7 @@ def test_what_is_shared_changes_nothing() -> None:
             low = rng.randint(97, 100)
             edges.append((rng.randrange(n), low, min(100, low + rng.choice([0, 0, 1, 3])), rng.randrange(n)))
         epsilons = [(rng.randrange(n), rng.randrange(n)) for _ in range(rng.randint(0, 5))]
-        reached = Reached(edges, epsilons, Limits(0, 0, 60.0))
+        reached = Reached(edges, epsilons, TagClock(60.0))
         for _ in range(20):
             starts = tuple(rng.sample(range(n), rng.randint(1, 2)))
             string = bytes(rng.choices(b"abcd", k=rng.randint(0, 5)))
@@ -42,7 +42,9 @@ def test_what_is_shared_changes_nothing() -> None:
 
 
 def test_the_clock_is_looked_at() -> None:
-    reached = Reached([(0, 97, 98, q) for q in range(1000)], [(q, 0) for q in range(1000)], Limits(0, 0, 0.0))
+    clock = TagClock(60.0)
+    reached = Reached([(0, 97, 98, q) for q in range(1000)], [(q, 0) for q in range(1000)], clock)
+    clock.max_seconds = 0.0
     with pytest.raises(fsmc.LimitExceeded, match="max_seconds"):
         for length in range(200):
             reached.after((0,), b"a" * length)

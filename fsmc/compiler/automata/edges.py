@@ -121,8 +121,12 @@ def nfa_from_edges(
     """
     final = n_states + 1
     shifted = np.add(edges, [1, 0, 0, 1], dtype=np.int32)
-    links = [(0, q + 1) for q in starts] + [(p + 1, q + 1) for p, q in epsilons] + [(q + 1, final) for q in accepting]
-    free = np.array([(p, q, NO_GUARD) for p, q in sorted(links)], np.int32).reshape(-1, 3)
+    links = (
+        np.array([*((-1, q) for q in starts), *epsilons, *((q, n_states) for q in accepting)], np.int32).reshape(-1, 2)
+        + 1
+    )
+    free = np.full((len(links), 3), NO_GUARD, np.int32)
+    free[:, :2] = links[np.lexsort((links[:, 1], links[:, 0]))]
     ordered = np.ascontiguousarray(shifted[np.lexsort((shifted[:, 1], shifted[:, 0]))])
     return NFA(
         frozen_array("edges", ordered, np.int32, (None, 4)),

@@ -8,6 +8,7 @@ is made in product_machine.py.
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -68,7 +69,8 @@ Ways = dict[WayOut, int]
 """Ways out, each with the fewest bytes to it."""
 
 
-_Waiting = dict["Pair | Again", None]
+_FAR = 1 << 60
+"""The length of no way."""
 _Spelling = Iterator["bytes | _Spelling"]  # the pieces of a text, or how to spell one
 
 
@@ -115,11 +117,16 @@ class Analysis:
         self._next = dfa.delta[:, dfa.byte_class].astype(np.int64)
         self._moves: dict[Pair, list[Move]] = {}
         self._ways: dict[Pair | Again, Ways] = {}
-        self._readers: dict[Pair | Again, set[Pair | Again]] = {}
-        self._n_again = self._n_ways = self._n_read = 0
+        self._readers: dict[Pair | Again, dict[tuple[Pair | Again, int], int]] = {}
+        self._settled: dict[Pair | Again, list[tuple[WayOut, int]]] = {}
+        self._met: list[Pair | Again] = []
+        self._queue: list[tuple[int, int, Pair | Again, WayOut]] = []
+        self._n_again = self._n_ways = self._n_found = self._n_settled = 0
         self._max_seconds, self._deadline = max_seconds, working_seconds() + max_seconds
         self.start = Pair(machine.start, dfa.start)
         self._explore()
+        self._readers.clear()
+        self._settled.clear()
         self.accepted = frozenset(
             WayOut("end", outcome, accepts)
             for outcome in {way.outcome for way in self.ways(self.start) if way.kind == "end"}
@@ -135,9 +142,9 @@ class Analysis:
             pair.dfa != DEAD or self.combination.without_dfa
         )
 
-    def ways(self, pair: Pair) -> Ways:
-        """The ways out from a pair."""
-        return self._ways.get(pair, {})
+    def ways(self, place: Pair | Again) -> Ways:
+        """The ways out from a place."""
+        return self._ways.get(place, {})
 
     def shortest(self) -> bytes | None:
         """A shortest text that is accepted; None if there is none."""
@@ -213,27 +220,83 @@ class Analysis:
     # ── ways out ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _explore(self) -> None:
-        """Until nothing becomes shorter. Ways are read as they are known so far; whoever reads them is asked again."""
-        waiting: _Waiting = {self.start: None} if self.alive(self.start) else {}
-        while waiting:
-            self._check_time()
-            self._check()
-            place, _ = waiting.popitem()  # the last one first: what it leads to was met after it
-            if isinstance(place, Again):
-                found: Ways = {}
-                moves = self.redone(*place)
+        """Settle the ways by their lengths: none is shorter than what it is put together from, so each is looked at once."""
+        if self.alive(self.start):
+            self._meet(self.start)
+        queue = self._queue
+        while True:
+            while self._met:
+                self._enter(self._met.pop())  # the last one first, so that a machine without end gets deep at once
+            if not queue:
+                return
+            length, _, place, way = heapq.heappop(queue)
+            if self._ways[place][way] < length:
+                continue
+            if not self._n_settled & 0xFF:
+                self._check_time()
+            self._n_settled += 1
+            self._settled[place].append((way, length))
+            for (reader, frame), extra in list(self._readers[place].items()):
+                self._pass(reader, frame, way, length + extra)
+
+    def _meet(self, place: Pair | Again) -> None:
+        self._n_again += isinstance(place, Again)
+        if self._n_again > self.max_pairs:
+            raise LimitExceeded("max_pairs", self.max_pairs, self._n_again, "the combination is too large")
+        self._ways[place], self._settled[place], self._readers[place] = {}, [], {}
+        self._met.append(place)
+
+    def _enter(self, place: Pair | Again) -> None:
+        """Look at the moves of a place that was met."""
+        self._check_time()
+        self._check()
+        if isinstance(place, Pair):
+            self._found(place, self.end(place), 0)
+        for move in self.moves(place) if isinstance(place, Pair) else self.redone(*place):
+            if move.out is not None:
+                self._found(place, move.out, 0 if move.out.kind == "redo" else 1)
             else:
-                found, moves = {self.end(place): 0}, iter(self.moves(place))
-            for move in moves:
-                self._merge(found, self.through(move, place, waiting), 0)
-            known = self._ways.get(place)
-            if found != known:
-                self._n_ways += len(found) - len(known or ())
-                if self._n_ways > MAX_WAYS * self.max_pairs:
-                    hint = f"the combination is too large: more than {MAX_WAYS} ways out for each"
-                    raise LimitExceeded("max_pairs", self.max_pairs, self._n_ways // MAX_WAYS, hint)
-                self._ways[place] = found
-                waiting.update(dict.fromkeys(self._readers.get(place, ())))
+                assert move.to is not None
+                self._listen(move.to, place, move.frame, 1)
+
+    def _listen(self, place: Pair | Again, reader: Pair | Again, frame: int, extra: int) -> None:
+        """Let the ways out of a place be those of its reader, ``extra`` bytes longer; if there is a frame, as far as it has called the place."""
+        if not self.alive(place.pair if isinstance(place, Again) else place):
+            return
+        if place not in self._ways:
+            self._meet(place)
+        readers, key = self._readers[place], (reader, frame)
+        if readers.get(key, _FAR) > extra:
+            readers[key] = extra
+            for way, length in self._settled[place]:
+                self._pass(reader, frame, way, length + extra)
+
+    def _pass(self, reader: Pair | Again, frame: int, way: WayOut, length: int) -> None:
+        """What the way out of a place means to a reader."""
+        if frame < 0:
+            self._found(reader, way, length)
+        elif way.kind == "end":
+            self._found(reader, self.end_after(frame, way), length)
+        else:
+            to = self.after(frame, way)
+            if way.kind == "redo":
+                if self.alive(to) and to not in self._ways:
+                    self._meet(to)  # what the product's return leads to
+                self._listen(Again(to, way.bytes), reader, -1, length)
+            else:
+                self._listen(to, reader, -1, length)
+
+    def _found(self, place: Pair | Again, way: WayOut, length: int) -> None:
+        ways = self._ways[place]
+        before = ways.get(way, _FAR)
+        if length < before:
+            ways[way] = length
+            self._n_found += 1
+            self._n_ways += before == _FAR
+            if self._n_ways > MAX_WAYS * self.max_pairs:
+                hint = f"the combination is too large: more than {MAX_WAYS} ways out for each"
+                raise LimitExceeded("max_pairs", self.max_pairs, self._n_ways // MAX_WAYS, hint)
+            heapq.heappush(self._queue, (length, self._n_found, place, way))
 
     def _check_time(self) -> None:
         late = working_seconds() - self._deadline
@@ -241,48 +304,26 @@ class Analysis:
             seconds = self._max_seconds + late
             raise LimitExceeded("max_seconds", self._max_seconds, seconds, "the combination takes too long")
 
-    def _read(self, place: Pair | Again, reader: Pair | Again | None, waiting: _Waiting | None) -> Ways:
-        """The ways from a place; noted, while exploring, as read by ``reader``."""
-        if not self.alive(place.pair if isinstance(place, Again) else place):
-            return {}
-        if reader is not None and waiting is not None:
-            self._readers.setdefault(place, set()).add(reader)
-            if place not in self._ways and place not in waiting:
-                self._n_again += isinstance(place, Again)
-                if self._n_again > self.max_pairs:
-                    raise LimitExceeded("max_pairs", self.max_pairs, self._n_again, "the combination is too large")
-                self._ways[place] = {}
-                waiting[place] = None
-        return self._ways.get(place, {})
-
-    def through(self, move: Move, reader: Pair | Again | None = None, waiting: _Waiting | None = None) -> Ways:
+    def through(self, move: Move) -> Ways:
         """The ways out that begin with a move."""
         if move.out is not None:
             return {move.out: 0 if move.out.kind == "redo" else 1}
         assert move.to is not None
-        inner = self._read(move.to, reader, waiting)
+        inner = self.ways(move.to)
         found: Ways = {}
         if move.frame < 0:
             self._merge(found, inner, 1)
         else:
-            for way, length in list(inner.items()):
-                self._n_read += 1
-                if waiting is not None and not self._n_read & 0xFF:
-                    self._check_time()
-                self._merge(found, self.beyond(move.frame, way, reader, waiting), 1 + length)
+            for way, length in inner.items():
+                self._merge(found, self.beyond(move.frame, way), 1 + length)
         return found
 
-    def beyond(
-        self, frame: int, way: WayOut, reader: Pair | Again | None = None, waiting: _Waiting | None = None
-    ) -> Ways:
+    def beyond(self, frame: int, way: WayOut) -> Ways:
         """The caller's ways out after a way out of what it called."""
         if way.kind == "end":
             return {self.end_after(frame, way): 0}
         to = self.after(frame, way)
-        if not self.alive(to):
-            return {}
-        ways = self._read(to, reader, waiting)
-        return ways if way.kind == "exit" else self._read(Again(to, way.bytes), reader, waiting)
+        return self.ways(to if way.kind == "exit" else Again(to, way.bytes))
 
     def redone(self, pair: Pair, among: int) -> Iterator[Move]:
         """The moves of a pair that begin with one of some bytes, each with those of its bytes."""
@@ -295,7 +336,7 @@ class Analysis:
     @staticmethod
     def _merge(found: Ways, more: Ways, cost: int) -> None:
         for way, length in more.items():
-            if length + cost < found.get(way, 1 << 60):
+            if length + cost < found.get(way, _FAR):
                 found[way] = length + cost
 
     # ── texts ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -323,7 +364,7 @@ class Analysis:
             yield self._spell(move.to, wanted)
             return
         for way, inner in self.ways(move.to).items():
-            if inner + 1 + self.beyond(move.frame, way).get(wanted, 1 << 60) == length:
+            if inner + 1 + self.beyond(move.frame, way).get(wanted, _FAR) == length:
                 yield self._spell(move.to, way)
                 if way.kind == "exit":
                     yield self._spell(self.after(move.frame, way), wanted)
@@ -335,8 +376,9 @@ class Analysis:
 
 
 def _grouped(kinds: npt.NDArray[np.int64]) -> Iterator[tuple[int, int, int]]:
-    """The distinct rows of int64[256, 2], each with the set of bytes that have it."""
-    found: dict[tuple[int, int], int] = {}
-    for byte, (code, q) in enumerate(kinds.tolist()):
-        found[code, q] = found.get((code, q), 0) | 1 << byte
-    return ((code, q, listed) for (code, q), listed in found.items())
+    """The distinct rows of int64[256, 2], numbers of 32 bits, each with the set of bytes that have it; by their first bytes."""
+    keys, first, inverse = np.unique(kinds[:, 0] << 32 | kinds[:, 1], return_index=True, return_inverse=True)
+    for number in np.argsort(first).tolist():
+        listed = np.packbits(inverse == number, bitorder="little").tobytes()
+        key = int(keys[number])
+        yield key >> 32, key & 0xFFFFFFFF, int.from_bytes(listed, "little")

@@ -25,11 +25,21 @@ class Clock:
         self, max_seconds: float = MAX_SECONDS, max_states: int = MAX_STATES, max_bytes: int = MAX_BYTES
     ) -> None:
         self.max_seconds, self.max_states, self.max_bytes = max_seconds, max_states, max_bytes
+        self._is_held = False
         self.restart()
 
     def restart(self) -> None:
         """Begin a new piece of work."""
-        self._started = working_seconds()
+        if not self._is_held:
+            self._started = working_seconds()
+
+    def hold(self, started: float) -> None:
+        """Take all that comes, until `release`, for one piece of work that began at ``started``."""
+        self._started, self._is_held = started, True
+
+    def release(self) -> None:
+        """Pieces of work are such by themselves again."""
+        self._is_held = False
 
     @property
     def remaining(self) -> float:

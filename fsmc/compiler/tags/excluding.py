@@ -7,7 +7,7 @@ begun before may still come.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from fsmc.compiler.errors import LimitExceeded
 from fsmc.compiler.tags.free_text import MAX_SOUGHT, FirstOf
@@ -20,7 +20,7 @@ class Excluding:
     """States are numbers from 0, the start; `DEAD` is none.
 
     An excluded string is complete in late states, and ``complete`` names for all the ends that are complete without one before them. lengths[q]: of
-    the beginning of a string that state q stands for. Raises LimitExceeded for more than ``max_sought`` bytes of strings.
+    the beginning of a string that state q stands for. check: as `FirstOf` has it. Raises LimitExceeded for more than ``max_sought`` bytes of strings.
 
     >>> found = Excluding([b"abc"], [b"ab"])
     >>> q = 0
@@ -32,11 +32,18 @@ class Excluding:
 
     DEAD = -1
 
-    def __init__(self, ends: Iterable[bytes], excluded: Iterable[bytes], max_sought: int = MAX_SOUGHT) -> None:
+    def __init__(
+        self,
+        ends: Iterable[bytes],
+        excluded: Iterable[bytes],
+        max_sought: int = MAX_SOUGHT,
+        check: Callable[[], None] = lambda: None,
+    ) -> None:
         self._ends = frozenset(ends)
         refused = frozenset(excluded) - self._ends  # one that is an end as well ends the text where it stands
-        self._all = FirstOf({*refused, *self._ends}, max_sought)
-        self._sought = FirstOf(self._ends, max_sought) if refused else self._all
+        self._check = check
+        self._all = FirstOf({*refused, *self._ends}, max_sought, check=check)
+        self._sought = FirstOf(self._ends, max_sought, check=check) if refused else self._all
         self._n = len(self._all.lengths)
         self.lengths = list(self._all.lengths)
         self.complete = [strings & self._ends for strings in self._all.complete]
@@ -57,6 +64,8 @@ class Excluding:
         self._instead = {q: self.DEAD for q, found in enumerate(self._all.complete) if found and not self.complete[q]}
         refused, todo, seen = set(self._instead), [0], {0}
         for q in todo:  # grows as it goes: only what a text can reach
+            if not q & 0xFF:
+                self._check()
             if self.complete[q]:
                 continue
             if q not in self.late:

@@ -6,7 +6,7 @@ of them is complete. The texts that hold none of them are those that lead throug
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from fsmc.compiler.errors import LimitExceeded
@@ -37,6 +37,8 @@ class FirstOf:
     strings: Iterable[bytes]
     max_sought: int = MAX_SOUGHT
     max_edges: int = MAX_EDGES
+    check: Callable[[], None] = lambda: None
+    """Called again and again, may raise."""
     lengths: list[int] = field(init=False)
     complete: list[frozenset[bytes]] = field(init=False)
     """The strings that end where each state has just been entered."""
@@ -53,6 +55,7 @@ class FirstOf:
         self.lengths, ends = [0], {}
         children: list[dict[int, int]] = [{}]
         for string in self.strings:
+            self.check()
             q = 0
             for i, byte in enumerate(string, 1):
                 if byte not in children[q]:
@@ -66,6 +69,8 @@ class FirstOf:
         self._reads, self.complete = [{}] * len(children), [frozenset()] * len(children)
         todo, n_edges = [0], 0
         for q in todo:  # grows as it goes: those of shorter texts come first
+            if not q & 0xFF:
+                self.check()
             is_inside = self._last[q] == MARKER and not shorter[q]
             self._reads[q] = children[q] if is_inside else self._reads[shorter[q]] | children[q]
             n_edges += len(self._reads[q])

@@ -12,7 +12,7 @@ schemas in place of their letters.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -26,9 +26,10 @@ from fsmc.compiler.automata.dfa import DFA
 from fsmc.compiler.automata.edges import byte_edges, nfa_from_edges
 from fsmc.compiler.automata.minimize import minimize
 from fsmc.compiler.automata.nfa import MAX_NFA_STATES, thompson
-from fsmc.compiler.automata.subsets import Limits
 from fsmc.compiler.errors import ConstraintError, EmptyLanguageError, LimitExceeded, PatternSyntaxError
 from fsmc.compiler.syntax.regex import parse_regex
+from fsmc.compiler.tags.calls import TagLanguage
+from fsmc.compiler.tags.clock import TagClock
 from fsmc.compiler.tags.embedded import Embedded
 from fsmc.compiler.tags.excluding import Excluding
 from fsmc.compiler.tags.free_text import CALL, MARKER, MAX_SOUGHT
@@ -41,26 +42,19 @@ Marker = tuple[bytes, int]
 """The name of a special token, and the k of its letter."""
 
 
-@dataclass(frozen=True, slots=True)
-class TagLanguage:
-    """dfa: with letters for special tokens and calls; calls: what these call."""
-
-    dfa: DFA
-    calls: tuple[Schema | Embedded, ...]
-
-
 def tag_language(
     tree: Any,
     markers: Mapping[str | int, Marker],
     grammar: Callable[[GrammarText], DFA | Embedded],
     *,
     max_sought: int = MAX_SOUGHT,
+    clock: TagClock | None = None,
     **limits: Any,
 ) -> TagLanguage:
     """The language of a tree.
 
     markers: the special tokens that it names, by name and by id. grammar: makes the machine of one. max_sought: see `FirstOf`; ``limits``
-    are those of `determinize`. Raises ConstraintError where it is not said where free text ends, or a token has a text of its own;
+    are those of `determinize`. clock: what is left of ``max_seconds`` (default: all). Raises ConstraintError where it is not said where free text ends, or a token has a text of its own;
     EmptyLanguageError, LimitExceeded, and what patterns raise.
 
     >>> from fsmc.compiler.tags.reading import read_tag
@@ -69,15 +63,14 @@ def tag_language(
     >>> dfa.matches(b"<t>a < b</t>"), dfa.matches(b"<t></t></t>")
     (True, False)
     """
-    clock = Limits(0, 0, limits.get("max_seconds", MAX_SECONDS))
+    clock = TagClock(limits.get("max_seconds", MAX_SECONDS)) if clock is None else clock
     builder = _Builder(dict(markers), grammar, max_sought, limits, clock)
     end = builder.build(tree, 0, ())
     builder.finish(end)
     nfa = nfa_from_edges(builder.all_edges(), builder.epsilons, builder.n_states, [0], [end, builder.end_of_text])
-    dfa = intersection(minimize(determinize(nfa, **limits)), _letters(), **limits)
-    if dfa.is_empty:
-        raise EmptyLanguageError("the structural tag allows no text at all")
-    return TagLanguage(dfa, tuple(builder.calls))
+    minimal = minimize(determinize(nfa, **builder.left))
+    dfa = intersection(minimal, _letters(), **builder.left)
+    return TagLanguage(dfa, tuple(builder.calls), tuple(builder.nothing.values())).checked()
 
 
 @lru_cache(maxsize=1)
@@ -111,7 +104,7 @@ class _Builder:
     grammar: Callable[[GrammarText], DFA | Embedded]
     max_sought: int
     limits: dict[str, Any]
-    clock: Limits
+    clock: TagClock
     n_states: int = 2
     end_of_text: int = 1
     edges: list[tuple[int, int, int, int]] = field(default_factory=list)
@@ -122,6 +115,12 @@ class _Builder:
     insides: dict[tuple[int, int], int] = field(default_factory=dict)
     known: dict[str, DFA] = field(default_factory=dict)
     numbers: dict[int, int] = field(default_factory=dict)
+    nothing: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def left(self) -> dict[str, Any]:
+        """The limits of a machine that is made now."""
+        return {**self.limits, "max_seconds": self.clock.remaining}
 
     def all_edges(self) -> npt.NDArray[np.int32]:
         """Of the NFA."""
@@ -139,7 +138,7 @@ class _Builder:
 
     def build(self, node: Any, start: int, after: tuple[Any, ...]) -> int:
         """Add what a node reads from ``start`` on; returns the state at its end."""
-        self.clock.check(0, 0)
+        self.clock.check()
         if isinstance(node, Text):
             return self.literal(node.value.encode(), start)
         if isinstance(node, Token):
@@ -159,7 +158,10 @@ class _Builder:
         if isinstance(node, Schema):
             return self.call(node, node, start)
         if isinstance(node, GrammarText):
-            machine = self.grammar(node)
+            try:
+                machine = self.grammar(node)
+            except EmptyLanguageError as error:
+                return self.no_text(node.place, str(error))
             if isinstance(machine, Embedded):
                 return self.call(node, machine, start)
             return self.piece(Automaton(machine, node.place), start)
@@ -175,6 +177,11 @@ class _Builder:
         if number >= MAX_CALLS:
             raise LimitExceeded("max_calls", MAX_CALLS, number + 1, "schemas and grammars in one structural tag")
         return self.letter(start, (CALL, number >> 7, number & 127))
+
+    def no_text(self, place: str, why: str) -> int:
+        """The end of a part that has no text: nothing leads there."""
+        self.nothing.setdefault(place, f"{place}: {why}")
+        return self.new()
 
     def begin(self, start: int) -> int:
         """A state of its own after ``start``."""
@@ -249,10 +256,10 @@ class _Builder:
                     expr = parse_regex(node.pattern)
                 except PatternSyntaxError as error:
                     raise error.placed(node.place) from None
-                raw = determinize(thompson(expr), **self.limits)
+                raw = determinize(thompson(expr), **self.left)
                 dfa = self.known[node.pattern] = minimize(raw)
             if dfa.is_empty:
-                raise EmptyLanguageError(f"{node.place}: the pattern matches no text at all")
+                return self.no_text(node.place, "the pattern matches no text at all")
         else:
             dfa = node.dfa
         first = self.n_states
@@ -281,7 +288,7 @@ class _Builder:
         ends, may_end = first_texts(after, self.marker_of, node.place)
         refused = {self.as_bytes(text) for text in node.excludes}
         triggers = {self.as_bytes(text) for text in node.triggers}
-        found = Excluding({*triggers, *ends}, refused, self.max_sought)
+        found = Excluding({*triggers, *ends}, refused, self.max_sought, self.clock.check)
         complete = found.complete
         states = [self.new() if not strings else -1 for strings in complete]
         entries = (tags_start, end)
@@ -300,6 +307,7 @@ class _Builder:
         for q, state in enumerate(states):
             if state < 0:
                 continue
+            self.clock.check()
             for low, high, target in found.row(q):
                 to = leads[target]
                 if to is not None:
@@ -379,14 +387,3 @@ def first_texts(after: tuple[Any, ...], marker_of: Callable[[Token], Marker], pl
         )
 
     return found, begin(after)
-
-
-def calls_in(dfa: DFA) -> Iterator[tuple[int, int, int]]:
-    """(state, number of a schema, state after it) for each call in the language's DFA."""
-    column = dfa.delta[:, dfa.byte_class]
-    for state in np.flatnonzero(column[:, CALL]).tolist():
-        first = column[column[state, CALL]]
-        for high in np.flatnonzero(first).tolist():
-            second = column[first[high]]
-            for low in np.flatnonzero(second).tolist():
-                yield state, high << 7 | low, int(second[low])

@@ -6,7 +6,7 @@ same byte, the component that reads the value watches which of them hold, and th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,9 +14,10 @@ import numpy as np
 import referencing.jsonschema
 
 from fsmc.compiler.automata.byte_groups import loop_groups
+from fsmc.compiler.automata.determinize import MAX_SECONDS
 from fsmc.compiler.automata.recursion import Configuration
 from fsmc.compiler.automata.tables import FOREVER
-from fsmc.compiler.errors import ConstraintError, EmptyLanguageError, LimitExceeded, SchemaError
+from fsmc.compiler.errors import ConstraintError, LimitExceeded, SchemaError
 from fsmc.compiler.schema.atoms import ARRAY, NUMBER, OBJECT, STRING
 from fsmc.compiler.schema.contradiction import contradiction
 from fsmc.compiler.schema.document import SchemaDocument
@@ -27,9 +28,10 @@ from fsmc.compiler.schema.references import SPECIFICATIONS
 from fsmc.compiler.schema.resources import declared_draft
 from fsmc.compiler.schema.source import parse_json
 from fsmc.compiler.schema.text_options import TextOptions
+from fsmc.compiler.tags.calls import TagLanguage, calls_in
+from fsmc.compiler.tags.clock import TagClock
 from fsmc.compiler.tags.embedded import AfterCalled, Called, Embedded, Inside, doubt, inside_edges
 from fsmc.compiler.tags.free_text import CALL
-from fsmc.compiler.tags.language import TagLanguage, calls_in
 from fsmc.compiler.tags.tree import Schema
 
 MAX_PLACES = 10_000
@@ -51,29 +53,41 @@ class TagMachine(SchemaMachine):
 
     is_json = False
 
-    def __init__(self, language: TagLanguage, options: TextOptions, **limits: Any) -> None:
-        self._language = language
+    def __init__(
+        self, language: TagLanguage, options: TextOptions, *, clock: TagClock | None = None, **limits: Any
+    ) -> None:
+        self._clock = TagClock(limits.get("max_seconds", MAX_SECONDS)) if clock is None else clock
         self._schemas = tuple(called for called in language.calls if isinstance(called, Schema))
         self._embedded = {i: called for i, called in enumerate(language.calls) if isinstance(called, Embedded)}
+        self._read(language)
+        try:
+            super().__init__(self._document(), options, **limits)
+            self.table.clock.release()
+        except (SchemaError, LimitExceeded) as error:
+            self._locate(error)
+            raise
+
+    def _read(self, language: TagLanguage) -> None:
+        self._language = language
         dfa = language.dfa
         self._rows = dfa.delta[:, dfa.byte_class]
         self._calls: dict[State, list[tuple[int, State]]] = {}
         for state, number, after in calls_in(dfa):
             self._calls.setdefault(state, []).append((number, after))
-        try:
-            super().__init__(self._document(self._schemas), options, **limits)
-        except (SchemaError, LimitExceeded) as error:
-            self._locate(error)
-            raise
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a user should know: also which parts have no text, so that no text goes there."""
+        return (*self._language.notes, *super().notes)
 
     # ── schemas ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    @staticmethod
-    def _document(schemas: Sequence[Schema]) -> SchemaDocument:
+    def _document(self) -> SchemaDocument:
         """One document that refers to all of them, each a document of its own."""
         registry: Any = referencing.jsonschema.EMPTY_REGISTRY
         own_uris: dict[str, Any] = {}
-        for number, schema in enumerate(schemas):
+        for number, schema in enumerate(self._schemas):
+            self._clock.check()
             value = parse_json(schema.schema) if isinstance(schema.schema, str) else schema.schema
             draft = declared_draft(value, 2020, "") if isinstance(value, dict) else 2020
             resource = SPECIFICATIONS[draft].create_resource(value)
@@ -81,10 +95,10 @@ class TagMachine(SchemaMachine):
             uri = value.get("$id") if isinstance(value, dict) else None
             if isinstance(uri, str) and not uri.startswith("#") and own_uris.setdefault(uri, value) == value:
                 registry = registry.with_resource(uri, resource)
-        if not schemas:
+        if not self._schemas:
             return SchemaDocument(True)
         return SchemaDocument(
-            {"anyOf": [{"$ref": f"{_URI}{number}"} for number in range(len(schemas))]}, registry=registry
+            {"anyOf": [{"$ref": f"{_URI}{number}"} for number in range(len(self._schemas))]}, registry=registry
         )
 
     def _locate(self, error: SchemaError | LimitExceeded) -> None:
@@ -96,17 +110,20 @@ class TagMachine(SchemaMachine):
 
     def _begin(self, document: SchemaDocument) -> int:
         """Find out what each schema asks for, and make the states."""
-        formulas = []
+        self.table.clock.hold(self._clock.started)
+        formulas, nothing = [], {}
+        numbers = [i for i in range(len(self._language.calls)) if i not in self._embedded]
         for number, schema in enumerate(self._schemas):
-            self.table.clock.restart()
+            self._clock.check()
             node = document.resolve(document.root, f"{_URI}{number}")
             formula = self.keywords.schema(node)
             if not self.emptiness.satisfiable(formula):
                 why = contradiction(self.emptiness, node).replace(f"{_URI}{number}", "")
-                raise EmptyLanguageError(f"{schema.place}: the schema allows no value at all: {why}")
+                nothing[numbers[number]] = f"{schema.place}: the schema allows no value at all: {why}"
             formulas.append(formula)
-        schema_numbers = (i for i in range(len(self._language.calls)) if i not in self._embedded)
-        self._formulas = dict(zip(schema_numbers, formulas, strict=True))
+        self._formulas = dict(zip(numbers, formulas, strict=True))
+        if nothing:
+            self._read(self._language.without(nothing))
         self._refuse_doubt()
         start = self._make_states()
         if self._embedded:
@@ -184,6 +201,7 @@ class TagMachine(SchemaMachine):
         ]
         seen = set(todo)
         while todo and len(seen) < MAX_LOOK_AHEAD:
+            self._clock.check()
             here = todo.pop(0)
             _, first = np.unique(self.rsm.row(here.state), return_index=True)
             for byte in first.tolist():
@@ -254,6 +272,7 @@ class TagMachine(SchemaMachine):
     def _refuse_doubt(self) -> None:
         """Raise ConstraintError where the same byte could begin a value and something else, or go on with a number and end it."""
         for states in map(self._closed, self._places()):
+            self._clock.check()
             calls = self._calls_from(states)
             here = {byte for state in states for byte in np.flatnonzero(self._rows[state]).tolist()} - {CALL}
             first = {byte for formula in calls for byte in self._first_bytes(formula)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from fsmc.compiler.automata.subsets import Limits
+from fsmc.compiler.tags.clock import TagClock
 
 _EDGES_A_LOOK = 20_000
 """Edges that are read between two looks at the clock."""
@@ -26,18 +26,21 @@ class Reached:
 
     Raises LimitExceeded when the clock's ``max_seconds`` are over.
 
-    >>> reached = Reached([(0, 97, 97, 1), (1, 97, 122, 2), (1, 98, 98, 3)], [(2, 0)], Limits(0, 0, 60.0))
+    >>> reached = Reached([(0, 97, 97, 1), (1, 97, 122, 2), (1, 98, 98, 3)], [(2, 0)], TagClock(60.0))
     >>> sorted(reached.after((0,), b"ab")), sorted(reached.after((0,), b"ac"))
     ([0, 2, 3], [0, 2])
     """
 
     def __init__(
-        self, edges: Iterable[tuple[int, int, int, int]], epsilons: Iterable[tuple[int, int]], clock: Limits
+        self, edges: Iterable[tuple[int, int, int, int]], epsilons: Iterable[tuple[int, int]], clock: TagClock
     ) -> None:
         self._edges: dict[int, list[tuple[int, int, int]]] = {}
-        for source, low, high, target in edges:
+        for n_read, (source, low, high, target) in enumerate(edges):
+            if n_read % _EDGES_A_LOOK == 0:
+                clock.check()
             self._edges.setdefault(source, []).append((low, high, target))
         self._links: dict[int, list[int]] = {}
+        clock.check()
         for source, target in epsilons:
             self._links.setdefault(source, []).append(target)
         self._roots: dict[tuple[int, ...], _Node] = {}
@@ -84,4 +87,4 @@ class Reached:
         self._n_read += n_read
         if self._n_read > _EDGES_A_LOOK:
             self._n_read = 0
-            self._clock.check(0, 0)
+            self._clock.check()

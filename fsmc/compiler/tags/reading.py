@@ -36,12 +36,12 @@ def text_of(tag: bytes) -> str:
         raise ConstraintError(f"is no UTF-8 text: {error}", "structural_tag") from error
 
 
-def read_tag(tag: Any) -> Any:
+def read_tag(tag: Any, check: Callable[[], None] = lambda: None) -> Any:
     """The tree of a structural tag, given as a dict, as JSON text, or as an object with ``model_dump``.
 
     Both forms are understood: ``{"type": "structural_tag", "format": {...}}``, or the format by itself; and
     ``{"type": "structural_tag", "structures": [{"begin", "schema", "end"}], "triggers": [...]}``.
-    Raises ConstraintError with the place of what is wrong.
+    check: called for each format, may raise. Raises ConstraintError with the place of what is wrong.
 
     >>> read_tag({"type": "const_string", "value": "yes"})
     Text(value='yes')
@@ -61,20 +61,21 @@ def read_tag(tag: Any) -> Any:
     is_whole = tag.get("type", "structural_tag") == "structural_tag"
     if is_whole and tag.get("format") is None and ("structures" in tag or "triggers" in tag):
         refuse_others(tag, ["structures", "triggers"])
-        return _read_structures(tag)
+        return _read_structures(tag, check)
     if tag.get("type") == "structural_tag" or (is_whole and "format" in tag):
         refuse_others(tag, ["format"])
         if "format" not in tag:
             raise ConstraintError('"format" is missing (or "structures" and "triggers")', "structural_tag")
-        return _Reader().format(tag["format"], "format", 0)
-    return _Reader().format(tag, "format", 0)
+        return _Reader(check).format(tag["format"], "format", 0)
+    return _Reader(check).format(tag, "format", 0)
 
 
-def _read_structures(tag: dict[str, Any]) -> Any:
-    reader = _Reader()
+def _read_structures(tag: dict[str, Any], check: Callable[[], None]) -> Any:
+    reader = _Reader(check)
     structures = reader.list_of(tag, "structures", "")
     tags = []
     for i, structure in enumerate(structures):
+        check()
         place = f"structures[{i}]"
         reader.object(structure, place)
         refuse_others(structure, ["schema", "schema_"], place)
@@ -141,8 +142,12 @@ def _triggered(
 class _Reader:
     """Reads formats; ``place`` is where one stands."""
 
+    def __init__(self, check: Callable[[], None]) -> None:
+        self.check = check
+
     def format(self, value: Any, place: str, depth: int) -> Any:
         """The tree of a format."""
+        self.check()
         if depth > MAX_DEPTH:
             raise ConstraintError(f"formats nest more than {MAX_DEPTH} deep", place[:80] + "…")
         self.object(value, place)

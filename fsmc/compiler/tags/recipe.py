@@ -6,17 +6,19 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from decimal import Decimal
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from fsmc.compiler.automata.determinize import MAX_SECONDS
 from fsmc.compiler.automata.dfa import DFA
 from fsmc.compiler.automata.lazy_rsm import LazyRSM
 from fsmc.compiler.automata.rsm import RSM
 from fsmc.compiler.errors import ConstraintError, GrammarError
 from fsmc.compiler.schema.text_options import TextOptions
+from fsmc.compiler.tags.clock import TagClock
 from fsmc.compiler.tags.embedded import Embedded
 from fsmc.compiler.tags.free_text import MAX_SOUGHT
 from fsmc.compiler.tags.language import Marker, tag_language
@@ -50,21 +52,25 @@ class TagRecipe:
         special_texts: Mapping[int, bytes],
         special_ids: Iterable[int],
         max_sought: int = MAX_SOUGHT,
+        clock: TagClock | None = None,
     ) -> TagRecipe:
-        """That of a tag as users write it (see `read_tag`), for a vocabulary's special tokens."""
+        """That of a tag as users write it (see `read_tag`), for a vocabulary's special tokens. clock: what is looked at on the way."""
         dump = getattr(tag, "model_dump", None)
         tag = dump() if callable(dump) else tag
         if isinstance(tag, bytes):
             tag = text_of(tag)
         if not isinstance(tag, str):
             tag = _as_json(tag)
-        texts, tokens = literals(read_tag(tag))
+        tree = read_tag(tag) if clock is None else read_tag(tag, clock.check)
+        texts, tokens = literals(tree)
         special = frozenset(special_ids)
         named = {i for i in tokens if isinstance(i, int) and i in special}
         named |= {i for i, name in special_texts.items() if name.decode("utf-8", "replace") in tokens}
         encoded = [text.encode() for text in texts]
         named |= {i for i, name in special_texts.items() if any(name in text for text in encoded)}
-        return cls(tag, options, tuple((i, special_texts.get(i, b"")) for i in sorted(named)), max_sought)
+        recipe = cls(tag, options, tuple((i, special_texts.get(i, b"")) for i in sorted(named)), max_sought)
+        recipe.__dict__["tree"] = tree
+        return recipe
 
     @cached_property
     def tree(self) -> Any:
@@ -81,29 +87,44 @@ class TagRecipe:
         """The special tokens that are letters of the language."""
         return tuple(i for i, _ in self.names)
 
-    def build(self, *, regex_limits: Mapping[str, Any] | None = None, **limits: Any) -> RSM | LazyRSM:
-        """The machine: a plain DFA where the tag has no JSON schema, else one that grows. limits: of `SchemaMachine`."""
+    def build(
+        self, *, regex_limits: Mapping[str, Any] | None = None, clock: TagClock | None = None, **limits: Any
+    ) -> RSM | LazyRSM:
+        """The machine: a plain DFA where the tag has no JSON schema, else one that grows. Arguments: as of `build_with_notes`."""
+        return self.build_with_notes(regex_limits=regex_limits, clock=clock, **limits)[0]
+
+    def build_with_notes(
+        self, *, regex_limits: Mapping[str, Any] | None = None, clock: TagClock | None = None, **limits: Any
+    ) -> tuple[RSM | LazyRSM, tuple[str, ...]]:
+        """The machine, and what a user should know of the tag: parts that have no text, so that no text goes there.
+
+        limits: of `SchemaMachine`; its ``max_seconds`` are those of the whole. clock: what is left of them (default: all).
+        """
+        clock = TagClock(limits.get("max_seconds", MAX_SECONDS)) if clock is None else clock
+        with clock.as_a_whole():
+            return self._build(regex_limits or {}, clock, limits)
+
+    def _build(
+        self, regex_limits: Mapping[str, Any], clock: TagClock, limits: dict[str, Any]
+    ) -> tuple[RSM | LazyRSM, tuple[str, ...]]:
         markers: dict[str | int, Marker] = {}
         for k, (token_id, name) in enumerate(self.names):
             markers[token_id] = (name, k)
             if name:
                 markers[name.decode("utf-8", "replace")] = (name, k)
-        language = tag_language(self.tree, markers, self.grammar, max_sought=self.max_sought, **(regex_limits or {}))
+        language = tag_language(
+            self.tree,
+            markers,
+            partial(grammar_machine, clock=clock),
+            max_sought=self.max_sought,
+            clock=clock,
+            **regex_limits,
+        )
         if not language.calls:
-            return RSM.from_dfa(language.dfa)
+            return RSM.from_dfa(language.dfa), language.notes
         schemas = [called for called in language.calls if isinstance(called, Schema)]
-        return TagMachine(language, self._layout(schemas), **limits).handed_over()
-
-    @staticmethod
-    def grammar(node: GrammarText) -> DFA | Embedded:
-        """The machine of a grammar: a DFA if it is regular. Raises what reading a grammar raises."""
-        from fsmc.compiler.cfg.recipe import GrammarRecipe
-
-        try:
-            machine = GrammarRecipe(node.grammar, node.syntax).build()
-        except GrammarError as error:
-            raise error.placed(node.place) from None
-        return machine.to_dfa() if isinstance(machine, RSM) and machine.is_regular else Embedded(machine, node.place)
+        machine = TagMachine(language, self._layout(schemas), clock=clock, **limits)
+        return machine.handed_over(), machine.notes
 
     def _layout(self, schemas: Iterable[Schema]) -> TextOptions:
         """The options, as the tag's schemas change them: for all of them alike."""
@@ -137,6 +158,22 @@ class TagRecipe:
             names,
             settings.get("max_sought", MAX_SOUGHT),
         )
+
+
+def grammar_machine(node: GrammarText, clock: TagClock) -> DFA | Embedded:
+    """The machine of a grammar, made in what is left of the time: a DFA if it is regular. Raises what reading a grammar raises."""
+    from fsmc.compiler.cfg.machine import GrammarMachine
+    from fsmc.compiler.cfg.recipe import GrammarRecipe
+
+    try:
+        machine = GrammarRecipe(node.grammar, node.syntax).build(max_seconds=clock.remaining)
+    except GrammarError as error:
+        raise error.placed(node.place) from None
+    if isinstance(machine, RSM):
+        return machine.to_dfa()
+    assert isinstance(machine.builder, GrammarMachine)
+    machine.builder.max_seconds = clock.max_seconds  # of the rows that are made later, each
+    return Embedded(machine, node.place)
 
 
 class _HasDecimals(Exception):
