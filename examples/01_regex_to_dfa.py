@@ -36,26 +36,79 @@ tree = parse_regex(pattern)
 show(tree)
 
 # %% [markdown]
-# Thompson: tree to NFA. Every piece of the tree gets a few states; "free" moves (epsilon) glue the pieces together.
-# Reading a text means keeping track of *all* states that one could be in.
+# Thompson: tree to NFA. Every piece of the tree gets a few states; "free" moves (epsilon) read nothing and glue the pieces
+# together: from 0 one may go round the loop (1) or past it (8), from 1 into the branch that reads `ab` (2) or the one that reads
+# `ac` (5). Two branches begin with the same byte, so that after an `a` nobody knows which of them it was: this is what
+# *nondeterministic* means.
 
 # %%
 from fsmc.compiler.automata.nfa import thompson
 
 nfa = thompson(tree)
-print(f"\nNFA: {nfa.n_states} states")
-for text in (b"d", b"abd", b"acabd", b"ab"):
-    print(f"  {text!r:10} {'match' if nfa.matches(text) else 'no match'}")
+print(f"\nNFA: {nfa.n_states} states; the text is complete in state {nfa.final}")
+for source, low, _, target in nfa.edges.tolist():
+    print(f"  {source} reads {chr(low)} and is in {target}")
+free = [(source, target) for source, target, _ in nfa.epsilons.tolist()]
+print("  free moves:", ", ".join(f"{source} to {target}" for source, target in free))
 
 # %% [markdown]
-# Subset construction: the set of states that one could be in is itself a state, of another machine. That machine has
-# one next state for every byte: it is deterministic, and reading a text is one table look-up a byte.
+# Reading a text therefore means keeping track of *all* states that one could be in: the set of them, with what free moves reach from
+# there. A byte leads each state of the set on, or not.
+
+# %%
+
+
+def with_free_moves(states: set[int]) -> frozenset[int]:
+    """The states, and what free moves lead to from them."""
+    while more := {target for source, target in free if source in states} - states:
+        states = states | more
+    return frozenset(states)
+
+
+def after(states: frozenset[int], byte: int) -> frozenset[int]:
+    """Where one could be after one more byte."""
+    return with_free_moves({t for s, low, high, t in nfa.edges.tolist() if s in states and low <= byte <= high})
+
+
+for text in (b"d", b"abd", b"acabd", b"ab"):
+    states = with_free_moves({nfa.start})
+    for byte in text:
+        states = after(states, byte)
+    assert (nfa.final in states) == nfa.matches(text)
+    print(f"  {text!r:10} could be in {sorted(states)}: {'match' if nfa.final in states else 'no match'}")
+
+# %% [markdown]
+# There are only so many sets, and what follows a set depends on nothing else. So take each set that can come up as *one* state of
+# another machine: begin with the first set, ask for each byte which set comes next, and go on with the sets that are new. This is
+# the subset construction.
+
+# %%
+sets, todo = {with_free_moves({nfa.start}): "A"}, [with_free_moves({nfa.start})]
+print("\nthe sets, and where each byte leads:")
+for states in todo:
+    moves = []
+    for byte in b"abcd":
+        if following := after(states, byte):
+            if following not in sets:
+                sets[following] = chr(ord("A") + len(sets))
+                todo.append(following)
+            moves.append(f"{chr(byte)} to {sets[following]}")
+    end = "  (complete)" if nfa.final in states else ""
+    print(f"  {sets[states]} = {sorted(states)}: {', '.join(moves) or 'nothing more'}{end}")
+
+# %% [markdown]
+# That machine has one next state for every byte: it is *deterministic*, and reading a text is one table look-up a byte. The library
+# does the same in a kernel, on ranges of bytes, and with smaller sets: a state with free moves alone has done its part once they
+# are followed, so that only states that read, or in which the text is complete, are kept. A, D and E all read on from 2, 5 and 8,
+# and are one.
 
 # %%
 from fsmc.compiler.automata.determinize import determinize
 
 dfa = determinize(nfa)
 print(f"\nDFA: {dfa.n_states} states (state 0 is DEAD: no completion exists any more)")
+reading = {source for source, *_ in nfa.edges.tolist()} | {nfa.final}
+assert dfa.n_states == 1 + len({states & reading for states in sets})
 print(dfa.dump())
 
 # %% [markdown]
