@@ -92,3 +92,30 @@ def test_a_folder_that_cannot_be_written_does_not_matter(tmp_path):
     vocab = vocabulary()
     share_masks(vocab, TextOptions(), tmp_path / "file" / "masks")
     assert shared_rows(vocab)
+
+
+def test_a_pattern_is_walked_once_for_all_its_callers(monkeypatch):
+    """A pattern of bounded length has no loops, and yet allows most tokens: the second caller finds what stays inside it known."""
+    words = [bytes([byte]) for byte in b'[]", '] + [b"%d" % n for n in range(2000)]
+    vocab = fsmc.Vocabulary.from_tokens([*words, *(b'%d",' % n for n in range(50)), *(b'%d"]' % n for n in range(50))])
+    schema = {"items": {"type": "string", "pattern": "^[0-9]{1,200}$"}, "type": "array", "minItems": 4, "maxItems": 9}
+    text = b'["12", "12", "12", "12", "7"]'
+
+    def rows() -> tuple[list[bytes], lazy_masks.LazyMasks, list[bytes]]:
+        matcher = fsmc.GrammarMatcher(fsmc.GrammarCompiler(vocab, cache_dir=None).compile_json_schema(schema))
+        mask, found, inside = fsmc.allocate_token_bitmask(1, vocab.size), [], []
+        for i in range(len(text)):
+            matcher.fill_next_token_bitmask(mask)
+            found.append(mask.tobytes())
+            if text[:i].endswith(b'"1'):
+                inside.append(mask.tobytes())
+            assert matcher.accept_bytes(text[i : i + 1])
+        return found, matcher.grammar.masks, inside
+
+    expected, plain, _ = rows()
+    monkeypatch.setattr(lazy_masks, "_MANY", 20)  # of this vocabulary a row has 33
+    found, masks, inside = rows()
+    assert found == expected and len(set(inside)) == 2  # the list may end after the fourth item
+    assert not plain._heavy and masks._heavy
+    split = [masks._sources.get(state) for state in masks._heavy]
+    assert any(source is not None and source is not masks._whole and source.numbers[1] for source in split)

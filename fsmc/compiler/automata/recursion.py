@@ -37,7 +37,7 @@ class Block(NamedTuple):
     """A component that calls nothing and was added as a whole: its first state, and its name.
 
     Blocks with the same name, in whichever machine, have the same states in the same order and the same outcomes; None says
-    nothing. is_large: whether it is worth to know masks inside the block apart.
+    nothing. is_large: whether it is worth to know masks inside the block apart from the first on (else where many tokens are found).
     """
 
     first: int

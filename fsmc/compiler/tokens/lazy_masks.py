@@ -33,6 +33,7 @@ from fsmc.jit import addresses_of, copy_bytes, ints_at, kernel
 
 _ENTRY_BYTES = 400  # a key, a tuple, an array's header and their places in the dictionary, about
 _SMALLEST, _LARGEST = 1 << 9, 1 << 15  # numbers in a chunk of records, an eighth of what there is already
+_MANY = 256  # numbers in a record, each for two tokens: so much is not walked again for each caller
 _MAX_SHARED = 2048  # sources of shared blocks that are kept for a vocabulary
 
 
@@ -92,6 +93,7 @@ class LazyMasks:
         self._nbytes = self._older_nbytes = 0
         self._depths: dict[int, tuple[int, ...]] = {}  # how many frames the rows of a state depend on
         self._sources: dict[int, Source | Alike] = {}
+        self._heavy: set[int] = set()  # states whose walk found many tokens
         self._whole = whole_source(trie)
         self._chunk, self._place = _NO_CHUNK, 0
         self._view, self._address = self._chunk.data, 0
@@ -156,6 +158,9 @@ class LazyMasks:
         if isinstance(source, Source):
             n_frames = walk_configuration(self.machine, self.stacks, source, state, stack, scratch)
             held: Any = source.held
+            if scratch.view[SIZE] > _MANY and source is self._whole and state not in self._heavy:
+                self._heavy.add(state)
+                self._sources.pop(state, None)  # looked at again if another caller asks
         else:
             n_frames, held = self._walk_alike(source, state, stack, scratch)
         view = scratch.view
@@ -235,6 +240,7 @@ class LazyMasks:
             self._older_nbytes, self._nbytes = self._nbytes, 0
             self.asked.clear()
             self._sources.clear()
+            self._heavy.clear()
             self._chunk, self._view, self._place = _NO_CHUNK, _NO_CHUNK.data, 0
         self._nbytes += n_bytes
         if self.nbytes > self.max_cache_bytes:
@@ -264,7 +270,7 @@ class LazyMasks:
         key = (block.name, state - block.first)
         found = shared.get(key)
         if found is None:
-            if not block.is_large:
+            if not block.is_large and state not in self._heavy:
                 return self._whole
             row = self._walk_block(state, scratch)
             if row is None:
