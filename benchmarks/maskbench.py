@@ -67,6 +67,7 @@ def main() -> None:
         "instances": sum(len(row["tests"]) for row in rows),
         "limit_seconds": arguments.limit,
         "engines": {name: summary(result) for name, result in results.items()},
+        "beside llguidance": beside(results),
     }
     show(report)
     if arguments.failures:
@@ -252,8 +253,6 @@ def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
     >>> summary([{"id": "a", "ttfm": 9.0, "tbm": [1.0, 3.0]}, {"id": "b", "tbm": [], "error": "no"}])["passed"]
     1
     """
-    tbm = [x for row in rows for x in row["tbm"]]
-    ttfm = [row["ttfm"] for row in rows if "ttfm" in row]
     return {
         "passed": sum(map(is_passed, rows)),
         "invalid accepted": sum("invalid accepted" in row.get("wrong", ()) for row in rows),
@@ -261,6 +260,19 @@ def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
         "compile errors": sum("error" in row for row in rows),
         "timeouts": sum(row.get("ended") == "timeout" for row in rows),
         "crashes": sum(row.get("ended") == "crash" for row in rows),
+        **times(rows),
+    }
+
+
+def times(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Microseconds, and how many masks there were.
+
+    >>> times([{"id": "a", "ttfm": 9.0, "tbm": [1.0, 3.0]}])["TBM"]["avg"]
+    2.0
+    """
+    tbm = [x for row in rows for x in row["tbm"]]
+    ttfm = [row["ttfm"] for row in rows if "ttfm" in row]
+    return {
         "TTFM": {f"p{p}": percentile(ttfm, p) for p in (50, 90, 99)} | {"max": max(ttfm, default=0.0)},
         "TBM": {
             "p50": percentile(tbm, 50),
@@ -272,8 +284,36 @@ def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
+def beside(results: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
+    """For each engine its times and llguidance's on the schemas that both compile: what one of them refuses is mostly what is hard.
+
+    >>> rows = [{"id": "a", "ttfm": 9.0, "tbm": [1.0]}, {"id": "b", "ttfm": 90.0, "tbm": [10.0]}]
+    >>> both = beside({"fsmc": rows, "llguidance": [rows[0], {"id": "b", "tbm": [], "error": "no"}]})
+    >>> both["fsmc"]["schemas"], both["fsmc"]["its"]["TTFM"]["max"]
+    (1, 9.0)
+    """
+    compared: dict[str, Any] = {}
+    base = {row["id"]: row for row in results.get("llguidance", ()) if "ttfm" in row}
+    for name, rows in results.items():
+        both = [row for row in rows if "ttfm" in row and row["id"] in base]
+        if both and name != "llguidance":
+            theirs = times([base[row["id"]] for row in both])
+            compared[name] = {"schemas": len(both), "its": times(both), "llguidance's": theirs}
+    return compared
+
+
+def ratios(its: dict[str, Any], theirs: dict[str, Any]) -> list[str]:
+    """``its`` times in ``theirs``.
+
+    >>> ratios({"TTFM": {"p50": 1.0}, "TBM": {"p50": 1.0}}, {"TTFM": {"p50": 2.0}, "TBM": {"p50": 0}})
+    ['0.50×', '–']
+    """
+    pairs = [(its[kind][key], theirs[kind][key]) for kind in ("TTFM", "TBM") for key in theirs[kind]]
+    return [f"{mine / other:.2f}×" if other else "–" for mine, other in pairs]
+
+
 def show(report: dict[str, Any]) -> None:
-    """One table of counts and one of times; below each time its ratio to llguidance's."""
+    """One table of counts and one of times; below each time its ratio to llguidance's, on all schemas and on those that both compile."""
     engines = report["engines"]
     n = report["schemas"]
     counts = ("passed", "invalid accepted", "valid rejected", "compile errors", "timeouts", "crashes")
@@ -289,12 +329,11 @@ def show(report: dict[str, Any]) -> None:
     for name, figures in engines.items():
         rows.append([ENGINES[name][0], *figures["TTFM"].values(), *figures["TBM"].values()])
         if base and name != "llguidance":
-            ratios = [
-                figures[kind][key] / base[kind][key] if base[kind][key] else None
-                for kind in ("TTFM", "TBM")
-                for key in base[kind]
-            ]
-            rows.append(["  : llguidance", *("–" if ratio is None else f"{ratio:.2f}×" for ratio in ratios)])
+            rows.append(["  : llguidance", *ratios(figures, base)])
+            same = report["beside llguidance"].get(name)
+            if same:
+                label = f"  : llguidance, the {same['schemas']:,} that both compile"
+                rows.append([label, *ratios(same["its"], same["llguidance's"])])
     headings = (
         "µs",
         *(f"TTFM {k}" for k in ("p50", "p90", "p99", "max")),
