@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from fsmc.compiler.automata.dfa import Array
 from fsmc.compiler.automata.recursion import Alike, Block, RecursiveMachine
+from fsmc.compiler.tokens.alike_walk import walk_alike
 from fsmc.compiler.tokens.mask_rows import max_packed_ids
 from fsmc.compiler.tokens.mask_source import (
     FINAL,
@@ -24,7 +25,7 @@ from fsmc.compiler.tokens.mask_source import (
     scratch_pool,
     whole_source,
 )
-from fsmc.compiler.tokens.mask_walk import ids_in, walk_alike, walk_block, walk_configuration
+from fsmc.compiler.tokens.mask_walk import ids_in, walk_block, walk_configuration
 from fsmc.compiler.tokens.rests import source_of_exits, space_tokens
 from fsmc.compiler.tokens.stacks import ReturnStacks
 from fsmc.compiler.tokens.token_lengths import token_lengths
