@@ -152,7 +152,9 @@ class ConstraintError(FsmcError, ValueError):
         super().__init__(message, place)
 
     def __str__(self) -> str:
-        return f"{self.place}: {self.message}" if self.place else self.message
+        text = self.message if len(self.message) <= 1000 else f"{self.message[:600]}…{self.message[-300:]}"
+        text = f"{_cut(self.place)}: {text}" if self.place else text
+        return _SURROGATE.sub("\ufffd", text)  # or the message could not be printed
 
 
 class MachineError(FsmcError, ValueError):
