@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -134,6 +135,13 @@ class LimitExceeded(FsmcError):
         text = f"{self.name}={limit} exceeded (reached {reached})"
         text = text if self.pointer is None else f"{place_text(self.pointer)}: {text}"
         return f"{text}: {self.hint}" if self.hint else text
+
+
+def stack_exceeded() -> LimitExceeded:
+    """What a RecursionError becomes: parts are within their limits, but compiled from far down, as in a test or a server."""
+    depth = sys.getrecursionlimit()
+    hint = "parts inside of parts, on Python's stack: let them nest less, or name them in rules and $defs"
+    return LimitExceeded("max_depth", depth, depth + 1, hint)
 
 
 class ConstraintError(FsmcError, ValueError):

@@ -29,7 +29,7 @@ from fsmc.compiler.automata.nfa import thompson
 from fsmc.compiler.automata.rsm import RSM
 from fsmc.compiler.automata.subsets import Limits
 from fsmc.compiler.automata.words import words_dfa
-from fsmc.compiler.errors import EmptyLanguageError, IndexFileError, LimitExceeded
+from fsmc.compiler.errors import EmptyLanguageError, IndexFileError, stack_exceeded
 from fsmc.compiler.grammar import FILE_KIND, FORMAT, CompiledGrammar, CompileStats
 from fsmc.compiler.inputs import read_constraint
 from fsmc.compiler.syntax.choice import choice_texts
@@ -383,10 +383,8 @@ def _timed(seconds: dict[str, float], stage: str, function: Callable[..., Any], 
     start = time.perf_counter()
     try:
         result = function(*args, **kwargs)
-    except RecursionError:  # within the limits, but called from far down, as from a test or a server
-        depth = sys.getrecursionlimit()
-        hint = "parts inside of parts, on Python's stack: let them nest less, or name them in rules and $defs"
-        raise LimitExceeded("max_depth", depth, depth + 1, hint) from None
+    except RecursionError:
+        raise stack_exceeded() from None
     seconds[stage] = time.perf_counter() - start
     return result
 

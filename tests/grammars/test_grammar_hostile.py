@@ -95,6 +95,8 @@ def test_what_nests_too_deeply_for_the_stack_that_is_left(text: str) -> None:
     compiler = fsmc.GrammarCompiler(fsmc.Vocabulary.from_tokens([b"a"]), cache_dir=None)
     with pytest.raises(LimitExceeded, match=r"max_depth=.*let them nest less"):
         called_from(sys.getrecursionlimit() - 250, lambda: compiler.compile_grammar(text))
+    with pytest.raises(LimitExceeded, match="max_depth"):
+        called_from(sys.getrecursionlimit() - 250, GrammarRecipe(text).build)
 
 
 def test_nothing_can_be_derived() -> None:
