@@ -233,3 +233,29 @@ def test_grammars_keep_their_syntax() -> None:
     lark = {"type": "grammar", "grammar": {"syntax": "lark", "definition": 'start: "a"'}}
     assert read_constraint(lark) == read_constraint({"response_format": lark})
     assert read_constraint(lark).syntax == "lark"
+
+
+def in_itself() -> dict[str, Any]:
+    schema: dict[str, Any] = {}
+    schema["not"] = schema
+    return schema
+
+
+@pytest.mark.parametrize(
+    ("request_", "place"),
+    [
+        ({"json": in_itself(), "disable_additional_properties": True}, "structured_outputs.json: nests too deeply"),
+        ({"json": {}, "whitespace_pattern": 0}, "whitespace_pattern: must be a text, not an int"),
+        ({"json": {}, "whitespace_pattern": []}, "whitespace_pattern: must be a text, not a list"),
+        ({"type": "any_text", "excludes": 0}, "excludes: must be a list"),
+        ({"type": "any_text", "excludes": ""}, "excludes: must be a list"),
+        ({"type": "regex", "pattern": "a", "excludes": False}, "excludes"),
+        ({"type": "const_string", "value": "a", "\ud800": 1}, "format.\ufffd: is not known here"),
+        ({"structured_outputs": {"x" * 100_000: 1}}, "^structured_outputs.x{50,300}…x+: is not known here"),
+        ({"type": "y" * 100_000}, "none of"),
+    ],
+)
+def test_odd_values_are_refused_with_a_message_that_can_be_printed(request_: Any, place: str) -> None:
+    with pytest.raises(fsmc.ConstraintError, match=place) as caught:
+        COMPILER.compile_constraint(request_)
+    assert len(str(caught.value).encode()) < 1500

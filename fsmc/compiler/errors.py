@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -136,6 +137,13 @@ class LimitExceeded(FsmcError):
         return f"{text}: {self.hint}" if self.hint else text
 
 
+def stack_exceeded() -> LimitExceeded:
+    """What a RecursionError becomes: parts are within their limits, but compiled from far down, as in a test or a server."""
+    depth = sys.getrecursionlimit()
+    hint = "parts inside of parts, on Python's stack: let them nest less, or name them in rules and $defs"
+    return LimitExceeded("max_depth", depth, depth + 1, hint)
+
+
 class ConstraintError(FsmcError, ValueError):
     """What describes a constraint (a list of choices, a structural tag, a request's parameters) is not well-formed.
 
@@ -152,7 +160,9 @@ class ConstraintError(FsmcError, ValueError):
         super().__init__(message, place)
 
     def __str__(self) -> str:
-        return f"{self.place}: {self.message}" if self.place else self.message
+        text = self.message if len(self.message) <= 1000 else f"{self.message[:600]}…{self.message[-300:]}"
+        text = f"{_cut(self.place)}: {text}" if self.place else text
+        return _SURROGATE.sub("\ufffd", text)  # or the message could not be printed
 
 
 class MachineError(FsmcError, ValueError):

@@ -207,7 +207,11 @@ def _structured_outputs(value: dict[str, Any], place: str) -> Constraint:
         if name == "json_object" and given is not True:
             raise ConstraintError("must be true, or left out", f"{place}.json_object")
         if value.get("disable_additional_properties"):
-            schema = _closed(_schema(schema, f"{place}.json"))
+            schema = _schema(schema, f"{place}.json")
+            try:
+                schema = _closed(schema)
+            except RecursionError:
+                raise ConstraintError("nests too deeply, or holds itself", f"{place}.{name}") from None
         return Constraint("json_schema", schema, layout)
     if name == "structural_tag":
         return Constraint("structural_tag", given, layout)
@@ -221,6 +225,8 @@ def _layout(value: dict[str, Any], place: str) -> dict[str, Any]:
     pattern = value.get("whitespace_pattern")
     if pattern is None and not value.get("disable_any_whitespace"):
         return {}
+    if not isinstance(pattern, (str, type(None))):
+        raise ConstraintError(f"must be a text, not {type_of(pattern)}", f"{place}.whitespace_pattern")
     if pattern and value.get("disable_any_whitespace"):
         raise ConstraintError("allows white space, and disable_any_whitespace none", f"{place}.whitespace_pattern")
     if pattern == "" or value.get("disable_any_whitespace"):

@@ -29,7 +29,7 @@ from fsmc.compiler.automata.nfa import thompson
 from fsmc.compiler.automata.rsm import RSM
 from fsmc.compiler.automata.subsets import Limits
 from fsmc.compiler.automata.words import words_dfa
-from fsmc.compiler.errors import EmptyLanguageError, IndexFileError
+from fsmc.compiler.errors import EmptyLanguageError, IndexFileError, stack_exceeded
 from fsmc.compiler.grammar import FILE_KIND, FORMAT, CompiledGrammar, CompileStats
 from fsmc.compiler.inputs import read_constraint
 from fsmc.compiler.syntax.choice import choice_texts
@@ -381,7 +381,10 @@ class GrammarCompiler:
 
 def _timed(seconds: dict[str, float], stage: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     start = time.perf_counter()
-    result = function(*args, **kwargs)
+    try:
+        result = function(*args, **kwargs)
+    except RecursionError:
+        raise stack_exceeded() from None
     seconds[stage] = time.perf_counter() - start
     return result
 

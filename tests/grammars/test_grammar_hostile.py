@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 import time
+from collections.abc import Callable
 
 import pytest
 
+import fsmc
 from fsmc.compiler.cfg.recipe import GrammarRecipe
 from fsmc.compiler.errors import EmptyLanguageError, LimitExceeded
 
@@ -31,6 +34,12 @@ RIGHT = {
     "doubling": (chain(30, "r{0} r{0}", '"x" | "(" r0 ")"'), [], ["x" * 1000]),
     "a chain to the right": (chain(2_000, '"x" r{0}', '"y"'), ["x" * 2_000 + "y"], ["y"]),
     "a chain to the left": (chain(2_000, 'r{0} "x"', '"y"'), ["y" + "x" * 2_000], ["y"]),
+    "a long chain to the left": (
+        chain(5_000, 'r{0} "x" | "y"', '"z"'), ["z" + "x" * 5_000, "yxx"], ["z" + "x" * 4_999, "yy"],
+    ),
+    "a long chain to the left, hidden": (chain(700, 'e r{0} "x" | "y" | "(" r0 ")"', '"z"\ne ::= "" | "w"'), ["w(yx)xx"], ["(yx)z"]),
+    "many signs": ('root ::= "a"' + "*?+" * 20_000 + ' ("(" root ")" | "b")' + "?+" * 20_000, ["aa", "(aa)b"], ["(b"]),
+    "many signs of one item": ('root ::= ("a"+)+ ("b"?)? ("c"?)+', ["ab", "aacc"], ["b", "abb", ""]),
     "a megabyte of words": (f'root ::= "(" root ")" | w\nw ::= {WORDS}', ["(word0000007)"], ["word00"]),
 }  # fmt: skip
 
@@ -53,8 +62,9 @@ def test_right_answers(name: str) -> None:
         + "\n".join(f'w{i} ::= "w{i};" | "(" w{i} ")" root' for i in range(20_000)),
         chain(3_000, 'r{0} "a" | "b"', 'root "c" | "d"'),
         'root ::= ("a" root "b"){0,1000000000} | "x"',
+        'root ::= "a"' + "{1,2}" * 60,
     ],
-    ids=["repeats", "subsets", "chain", "rules", "left chain", "far repeats"],
+    ids=["repeats", "subsets", "chain", "rules", "left chain", "far repeats", "repeats of repeats"],
 )  # fmt: skip
 def test_limits_in_bounded_time(text: str) -> None:
     began = time.process_time()
@@ -64,6 +74,29 @@ def test_limits_in_bounded_time(text: str) -> None:
     except LimitExceeded as error:
         assert error.reached >= error.limit
     assert time.process_time() - began < 60
+
+
+def called_from(depth: int, function: Callable[[], object]) -> object:
+    return called_from(depth - 1, function) if depth else function()
+
+
+DEEP = '"x"'
+for _ in range(45):
+    DEEP = f'("a" ({DEEP} | "b")* "c" | "d")*'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [f"root ::= {DEEP}", f"start: {DEEP}", 'root ::= "a"' + "{1,2}" * 5_000, 'start: "a"' + " ~ 1..2" * 5_000],
+    ids=["ebnf", "lark", "repeats in ebnf", "repeats in lark"],
+)
+def test_what_nests_too_deeply_for_the_stack_that_is_left(text: str) -> None:
+    """Groups within their limit, but compiled from far down, and repeats of repeats: no RecursionError."""
+    compiler = fsmc.GrammarCompiler(fsmc.Vocabulary.from_tokens([b"a"]), cache_dir=None)
+    with pytest.raises(LimitExceeded, match=r"max_depth=.*let them nest less"):
+        called_from(sys.getrecursionlimit() - 250, lambda: compiler.compile_grammar(text))
+    with pytest.raises(LimitExceeded, match="max_depth"):
+        called_from(sys.getrecursionlimit() - 250, GrammarRecipe(text).build)
 
 
 def test_nothing_can_be_derived() -> None:

@@ -28,6 +28,11 @@ READ = [
     ("start: /a(?=b)b/ /(?i:x)/", ["abx", "abX"], ["ax"]),
     ('start: "\\\\d" "\\n" "\\u00e9"', ["\\d\né"], ["d"]),
     ("start: DATE\nDATE: YEAR \"-\" MONTH\nYEAR: /[0-9]{4}/\nMONTH: \"0\" \"1\"..\"9\" | \"1\" \"0\"..\"2\"", ["2024-12"], ["2024-13"]),
+    ('start: "a" \\ \n "b" .. "c" x { "d" } \nx { y }: y ~+1 .. +2', ["abd", "acdd"], ["ab", "dd"]),
+    ("start: /a  # one\n  b/x\nx: /c/u", ["ab"], ["a  # one\n  b", "a b"]),
+    ("start: A x\nA: \"a\"\nx: \"x\"\n%extend A: \"b\"\n%override x: \"y\" | \"z\"", ["ay", "bz"], ["ax", "by\n", "a"]),
+    ('start: t{s, "a"}\nt{f, x}: f{x} f{x}\ns{x}: x "."', ["a.a."], ["a.", "a"]),
+    ("start: INT _EXP N\n%import common.INT\n%import common (INT, _EXP)\n%import common.INT -> N", ["1e52"], ["1e"]),
     ('start: ESCAPED_STRING\n%import common.ESCAPED_STRING', ['"a\\"b"', '""'], ['"', '"a"b"']),
 ]  # fmt: skip
 
@@ -68,6 +73,14 @@ WRONG = [
     ('start: "z".."a"', GrammarError, 1, 8, "start", "reversed"),
     ('start: "a" )', GrammarError, 1, 12, "start", "cannot stand"),
     ('start: "a"\n%ignore start', GrammarError, 2, 9, "%ignore", "only terminals"),
+    ('start: "a"\n%ignore WS', GrammarError, 2, 9, "%ignore", "there is no terminal 'WS'"),
+    ('start: "a"\n%ignore /b/ (C | " ")', GrammarError, 2, 14, "%ignore", "there is no terminal 'C'"),
+    ("start: /a/l", UnsupportedGrammarError, 1, 11, "start", "the flag l of regexes"),
+    ("start: /a\nb/", GrammarError, 1, 8, "start", "no closing / on its line"),
+    ("start: STRING\n%import common._STRING_INNER", UnsupportedGrammarError, 2, 1, "", "relies on lazy matching"),
+    ('start: t{"a", "b"}\nt{x, x}: x', GrammarError, 2, 2, "t", "two parameters 'x'"),
+    ('start: "a"\n%extend x: "b"', GrammarError, 2, 9, "x", "no 'x' above that %extend could change"),
+    ('start: t{"a"}\nt{x}: x\n%override t{x}: x x', UnsupportedGrammarError, 3, 11, "t", "%override of a template"),
     ('start: <|end|>', UnsupportedGrammarError, 1, 8, "start", "special tokens"),
     ('start: "a" "\\u12"', GrammarError, 1, 12, "start", "an escape in the literal is cut off"),
 ]  # fmt: skip

@@ -370,3 +370,10 @@ def test_patterns_of_parameters_that_are_none(pattern, message: str) -> None:
     tag = fsmc.tool_call_tag("qwen_coder", [{"name": "f", "parameters": parameters}], "required")
     with pytest.raises(fsmc.FsmcError, match=rf"properties\['a'\].pattern: .*{message}"):
         fsmc.GrammarCompiler(fsmc.Vocabulary.from_tokens([b"a"]), cache_dir=None).compile_structural_tag(tag)
+
+
+@pytest.mark.parametrize("required", [[["city"]], [{}], [5], "city"])
+def test_required_parameters_are_names(required: object) -> None:
+    tag = fsmc.tool_call_tag("qwen_coder", [{"name": "f", "parameters": {**WEATHER, "required": required}}], "required")
+    with pytest.raises(fsmc.ConstraintError, match="required"):
+        COMPILER.compile_structural_tag(tag)

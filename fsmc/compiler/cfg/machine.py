@@ -28,8 +28,10 @@ from fsmc.jit import working_seconds
 MAX_STACK_SETS = 2_000_000
 MAX_DEPTH_OF_FRAMES = 4
 """A terminal is called from stacks of at most so many places; deeper ones call the outermost rule first, or stay in the set."""
-_MAX_OPEN = 200
-"""Rules that one byte may begin, each inside of the other."""
+_MAX_OPEN = 10_000
+"""Rules that one byte may begin, each inside of the other,"""
+_MAX_SEEN_THROUGH = 200
+"""and those of them that are looked through for terminals that are called alone."""
 
 ROOT = -1
 """The outcome of the whole text: nobody takes it."""
@@ -333,7 +335,7 @@ class GrammarMachine:
         else:
             after = direct
             for symbol, rest in calls.items():
-                after = sets.union(after, self._entered(symbol, byte, rest, 0))
+                after = sets.union(after, self._entered(symbol, byte, rest))
         after_entries = sets.entries[after]
         if after_entries[0][0] < 0 and all(place < 0 for place, _ in after_entries):
             complete = frozenset(-1 - place for place, _ in after_entries)
@@ -398,7 +400,7 @@ class GrammarMachine:
             calls = terminals
         inside = EMPTY
         for symbol in calls:
-            inside = sets.union(inside, self._entered(symbol, byte, sets.base(symbol), 0))
+            inside = sets.union(inside, self._entered(symbol, byte, sets.base(symbol)))
         return calls, inside
 
     def _terminals(self, calls: dict[int, int], byte: int) -> dict[int, int] | None:
@@ -417,23 +419,34 @@ class GrammarMachine:
                 return None
             pending += inner.items()
             n += 1
-            if n > _MAX_OPEN:
+            if n > _MAX_SEEN_THROUGH:
                 return None
         return found
 
-    def _entered(self, symbol: int, byte: int, below: int, n_open: int) -> int:
+    def _entered(self, symbol: int, byte: int, below: int) -> int:
         """The stacks inside a symbol after its first byte, on top of ``below``."""
         sets, places = self.sets, self.places
-        if symbol in self._copier.schemas:
-            raise self._copier.schemas[symbol].beside(byte)
-        if symbol in self.network.terminals:
-            return sets.push(places.entry(symbol, byte), below)
-        if n_open > _MAX_OPEN:
-            raise LimitExceeded("max_open", _MAX_OPEN, n_open, "rules begin with each other more deeply than that")
-        inside, calls = self._moves([(places.start[symbol], below)], byte)
-        for called, rest in calls.items():
-            inside = sets.union(inside, self._entered(called, byte, rest, n_open + 1))
-        return inside
+        inside: list[int] = []
+        pending = [(symbol, below, 0)]
+        seen = {(symbol, below)}
+        while pending:
+            symbol, below, n_open = pending.pop()
+            if symbol in self._copier.schemas:
+                raise self._copier.schemas[symbol].beside(byte)
+            if symbol in self.network.terminals:
+                inside.append(sets.push(places.entry(symbol, byte), below))
+                continue
+            if n_open > _MAX_OPEN:
+                raise LimitExceeded("max_open", _MAX_OPEN, n_open, "rules begin with each other more deeply than that")
+            direct, calls = self._moves([(places.start[symbol], below)], byte)
+            inside.append(direct)
+            for entry in calls.items():
+                if entry not in seen:
+                    seen.add(entry)
+                    pending.append((*entry, n_open + 1))
+            if not len(seen) & 0xFF:
+                self._check_time()
+        return sets.union_of(inside)
 
     def _check_time(self) -> None:
         late = working_seconds() - self._deadline

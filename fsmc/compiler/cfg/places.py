@@ -31,6 +31,7 @@ class Places:
         self.start: dict[int, int] = {}
         self._takes_in: dict[tuple[int, int], bool] = {}
         self._first: dict[int, int] = {}
+        self._read: dict[int, int] = {}
         for symbol, net in network.nets.items():
             first = self.start[symbol] = len(self.final)
             for place, row in enumerate(net.rows):
@@ -76,40 +77,65 @@ class Places:
     def first(self, symbol: int) -> int:
         """The bytes with which a symbol may begin, as bits."""
         known = self._first.get(symbol)
-        if known is None and symbol in self.schema_codes:
-            known = self._first[symbol] = sum(1 << byte for byte, code in enumerate(self.schema_codes[symbol]) if code)
         if known is None:
-            is_net = symbol in self.network.nets
-            start = self.start[symbol] if is_net else self.terminal_start(symbol)
-            known = self._first[symbol] = self.first_of(start)
+            if symbol in self.network.nets:
+                self._find_first(symbol)
+            elif symbol in self.schema_codes:
+                self._first[symbol] = sum(1 << byte for byte, code in enumerate(self.schema_codes[symbol]) if code)
+            else:
+                self._first[symbol] = self._read_in(self.terminal_start(symbol))
+            known = self._first[symbol]
         return known
 
     def first_of(self, place: int) -> int:
         """The bytes that may be read next in a place, without leaving its symbol."""
-        bits, pending, seen = 0, [place], {place}
-        while pending:
-            current = pending.pop()
-            targets = self.targets[current]
-            for byte, number in enumerate(self.classes[current]):
-                if targets[number]:
-                    bits |= 1 << byte
-            for symbol, _ in self.calls[current]:
-                if symbol in self.schema_codes:
-                    bits |= self.first(symbol)
-                    continue
-                start = self.start.get(symbol) or self.terminal_start(symbol)
-                if start not in seen:
-                    seen.add(start)
-                    pending.append(start)
+        bits = self._read_in(place)
+        for symbol, _ in self.calls[place]:
+            bits |= self.first(symbol)
         return bits
+
+    def _find_first(self, symbol: int) -> None:
+        """Find ``first`` of a net and of all nets that it may begin with: what each reads itself, handed on to those that begin with it."""
+        bits: dict[int, int] = {}
+        callers: dict[int, list[int]] = {}
+        pending = [symbol]
+        while pending:
+            net = pending.pop()
+            if net in bits:
+                continue
+            start = self.start[net]
+            bits[net] = self._read_in(start)
+            for called, _ in self.calls[start]:
+                if called in self.network.nets and called not in self._first:
+                    callers.setdefault(called, []).append(net)
+                    pending.append(called)
+                else:
+                    bits[net] |= self.first(called)
+        pending = list(bits)
+        while pending:
+            net = pending.pop()
+            for caller in callers.get(net, ()):
+                if bits[net] & ~bits[caller]:
+                    bits[caller] |= bits[net]
+                    pending.append(caller)
+        self._first.update(bits)
+
+    def _read_in(self, place: int) -> int:
+        """The bytes that a place reads itself, as bits."""
+        known = self._read.get(place)
+        if known is None:
+            targets, known = self.targets[place], 0
+            if any(targets):
+                known = sum(1 << byte for byte, number in enumerate(self.classes[place]) if targets[number])
+            self._read[place] = known
+        return known
 
     def beside(self, schema: int) -> int:
         """The bytes with which something else may begin where a schema's value may, as bits."""
         bits = 0
         for place, calls in enumerate(self.calls):
             if any(symbol == schema for symbol, _ in calls):
-                targets, classes = self.targets[place], self.classes[place]
-                bits |= sum(1 << byte for byte in range(256) if targets[classes[byte]])
+                bits |= self._read_in(place)
                 for symbol, _ in calls:
                     bits |= self.first(symbol) if symbol != schema else 0
         return bits

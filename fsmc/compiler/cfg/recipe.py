@@ -16,7 +16,7 @@ from fsmc.compiler.automata.rsm import RSM
 from fsmc.compiler.cfg.machine import GrammarMachine
 from fsmc.compiler.cfg.nets import Limits
 from fsmc.compiler.cfg.rules import network
-from fsmc.compiler.errors import EmptyLanguageError, GrammarError, LimitExceeded, type_of
+from fsmc.compiler.errors import EmptyLanguageError, GrammarError, LimitExceeded, stack_exceeded, type_of
 from fsmc.compiler.syntax.ebnf import parse_ebnf
 from fsmc.compiler.syntax.grammar_tree import GrammarTree
 from fsmc.compiler.syntax.lark import parse_lark
@@ -74,9 +74,12 @@ class GrammarRecipe:
         if not self.text.strip():
             what = 'the grammar is empty: give at least root ::= "…" (EBNF) or start: "…" (Lark)'
             raise GrammarError(what, self.text, (0, 0))
-        if (self.syntax or syntax_of(self.text)) == "ebnf":
-            return parse_ebnf(self.text, start=self.start or "root")
-        return parse_lark(self.text, start=self.start or "start")
+        try:
+            if (self.syntax or syntax_of(self.text)) == "ebnf":
+                return parse_ebnf(self.text, start=self.start or "root")
+            return parse_lark(self.text, start=self.start or "start")
+        except RecursionError:
+            raise stack_exceeded() from None
 
     def build(
         self, *, max_states: int = MAX_STATES, max_bytes: int = MAX_BYTES, max_seconds: float = MAX_SECONDS
@@ -89,7 +92,10 @@ class GrammarRecipe:
     ) -> tuple[RSM | LazyRSM, tuple[str, ...]]:
         """The machine, and what a user should know of the grammar: rules that nothing uses or that derive no text."""
         limits = Limits.new(max_states, max_bytes, max_seconds)
-        found = network(self.tree, limits)
+        try:
+            found = network(self.tree, limits)
+        except RecursionError:
+            raise stack_exceeded() from None
         if found.root in found.terminals:
             dfa = found.terminals[found.root].dfa
             if dfa.is_empty:

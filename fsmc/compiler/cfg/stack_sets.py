@@ -100,6 +100,13 @@ class StackSets:
                 known[pair] = self.of(tuple(sorted(merged.items())))
         return known[wanted]
 
+    def union_of(self, several: list[int]) -> int:
+        """All stacks of several sets, two and two: one after the other, each set on the way would be kept."""
+        while len(several) > 1:
+            pairs = [self.union(a, b) for a, b in zip(several[::2], several[1::2], strict=False)]
+            several = pairs + several[len(pairs) * 2 :]
+        return several[0] if several else EMPTY
+
     def grafted(self, stacks: int, below: dict[int, int]) -> int:
         """The stacks with the bases replaced by the sets that ``below`` has for their symbols."""
         done: dict[int, int] = {EMPTY: EMPTY}

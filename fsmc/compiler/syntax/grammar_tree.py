@@ -97,8 +97,18 @@ def choice(branches: list[Node]) -> Node:
 
 
 def times(body: Node, minimum: int, maximum: int | None) -> Node:
-    """Copies of the body."""
-    return body if minimum == maximum == 1 else Times(body, minimum, maximum)
+    """Copies of the body. Of ``x*?`` and the like, however many signs there are, one remains."""
+    if minimum == maximum == 1:
+        return body
+    if isinstance(body, Times) and _is_sign(body.minimum, body.maximum) and _is_sign(minimum, maximum):
+        one = maximum == body.maximum == 1
+        minimum, maximum, body = min(minimum, body.minimum), 1 if one else None, body.body
+    return Times(body, minimum, maximum)
+
+
+def _is_sign(minimum: int, maximum: int | None) -> bool:
+    """Whether bounds are those of ``? * +``."""
+    return minimum <= 1 and (maximum is None or maximum == 1)
 
 
 def rebuilt(node: Node, change: Callable[[Node], Node]) -> Node:

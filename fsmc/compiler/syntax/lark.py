@@ -4,7 +4,7 @@ A text is what the rule ``start`` derives when its terminals are written one aft
 matches: there is no lexer that would prefer the longest one (Lark calls this ``lexer="dynamic_complete"``). Ignored terminals may
 stand before, between and after terminals, any number of them.
 
-Terminals, rules, ``%import common.X``, ``%ignore``, templates, ranges, regexes with flags, ``"…"i``, ``~ n..m`` and ``%json {…}`` are
+Terminals, rules, ``%import common.X``, ``%ignore``, ``%extend``, ``%override``, templates, ranges, regexes with flags, ``"…"i``, ``~ n..m`` and ``%json {…}`` are
 read; aliases and the marks ``? !`` only shape Lark's trees and mean nothing here. Priorities choose between readings, and are refused.
 """
 
@@ -15,16 +15,18 @@ import re
 from fsmc.compiler.errors import GrammarError, LimitExceeded, UnsupportedGrammarError
 from fsmc.compiler.syntax.ebnf import MAX_DEPTH, MAX_REPEAT, check_names, regex_leaf
 from fsmc.compiler.syntax.grammar_tree import GrammarTree, Node, Ref, Rule, Seq, choice, seq, times
-from fsmc.compiler.syntax.lark_common import COMMON
+from fsmc.compiler.syntax.lark_common import COMMON, LAZY
 from fsmc.compiler.syntax.lark_literals import regex, schema, string
 from fsmc.compiler.syntax.lark_templates import Instances, Templates, Use
 from fsmc.compiler.syntax.lark_terminals import BEGIN, check_terminals, is_terminal_name, weave_ignored
 
-_BLANK = re.compile(r"(?:[ \t\f]+|//[^\n]*|\\\r?\n)+")
-_BLANK_LINES = re.compile(r"(?:[ \t\f\r\n]+|//[^\n]*|#[^\n]*|\\\r?\n)+")
-_HEAD = re.compile(r"([?!]*)(_*[A-Za-z][_A-Za-z0-9]*)(\{[^}\n]*\})?(\.-?[0-9]+)?[ \t]*:")
+_BLANK = re.compile(r"(?:[ \t\f]+|//[^\n]*|\\[ \t]*\r?\n)+")
+_INLINE = re.compile(r"[ \t]+(?=\{)")
+_BLANK_LINES = re.compile(r"(?:[ \t\f\r\n]+|//[^\n]*|#[^\n]*|\\[ \t]*\r?\n)+")
+_HEAD = re.compile(r"([?!]*)(_*[A-Za-z][_A-Za-z0-9]*)(?:[ \t]*(\{[^}\n]*\}))?(?:[ \t]*(\.[ \t]*[+-]?[0-9]+))?[ \t]*:")
 _NAME = re.compile(r"_*[A-Za-z][_A-Za-z0-9]*")
-_COUNT = re.compile(r"~[ \t]*([0-9]+)(?:[ \t]*\.\.[ \t]*([0-9]+))?")
+_COUNT = re.compile(r"~[ \t]*\+?([0-9]+)(?:[ \t]*\.\.[ \t]*\+?([0-9]+))?")
+_CHANGE = re.compile(r"%(extend|override)[ \t]+")
 _IMPORT = re.compile(r"%import[ \t]+(\.*[A-Za-z_][\w.]*)[ \t]*(\([^)]*\))?(?:[ \t]*->[ \t]*([A-Za-z_]\w*))?")
 
 
@@ -88,6 +90,11 @@ class _Reader:
             self.at += len("%ignore")
             self.ignored.append(self.alternatives(0))
             return
+        changed = _CHANGE.match(text, start)
+        if changed:
+            self.at = changed.end()
+            self.definition(changed[1])
+            return
         found = _IMPORT.match(text, start)
         if found is None:
             word = re.compile(r"%\w*").match(text, start)
@@ -101,13 +108,21 @@ class _Reader:
         if module != "common":
             raise self.unsupported(f"only terminals of common can be imported, not of {module!r}", start, found.end())
         for name in names:
+            if name in LAZY:
+                hint = r"write the whole terminal as a regex: /'([^'\\\n]|\\.)*'/ for a text between single quotes"
+                raise self.unsupported(
+                    f"{name} relies on lazy matching, and is not supported", start, found.end(), hint
+                )
             if name not in COMMON:
                 raise self.error(f"common has no terminal {name!r}", start, found.end())
             leaf = regex_leaf(text, COMMON[name], 0, (start, found.end()), name)
-            self.add(Rule(alias or name, leaf, (start, found.end()), is_terminal=True))
+            known = self.rules.get(alias or name)
+            if known is None or known.body != leaf:  # else it is imported twice
+                self.add(Rule(alias or name, leaf, (start, found.end()), is_terminal=True))
         self.at = found.end()
 
-    def definition(self) -> None:
+    def definition(self, change: str = "") -> None:
+        """A rule, terminal or template; ``change``: "extend" or "override" one that is there already."""
         text, start = self.text, self.at
         found = _HEAD.match(text, start)
         if not found:
@@ -120,12 +135,28 @@ class _Reader:
         is_terminal = is_terminal_name(name)
         self.at = found.end()
         rule = Rule(name, self.alternatives(0), span, is_terminal)
-        if parameters is None:
+        if change:
+            self.change(rule, change, parameters is not None)
+        elif parameters is None:
             self.add(rule)
         elif name in self.templates:
             raise self.error(f"the template {name!r} is defined a second time", *span)
         else:
-            self.templates[name] = tuple(p.strip() for p in parameters[1:-1].split(",")), rule
+            listed = tuple(p.strip() for p in parameters[1:-1].split(","))
+            twice = [p for i, p in enumerate(listed) if p in listed[:i]]
+            if twice:
+                raise self.error(f"the template {name!r} has two parameters {twice[0]!r}", *found.span(3))
+            self.templates[name] = listed, rule
+
+    def change(self, rule: Rule, change: str, is_template: bool) -> None:
+        """``%extend`` or ``%override`` what stands above."""
+        if is_template:
+            raise self.unsupported(f"%{change} of a template is not supported", *rule.span)
+        known = self.rules.get(rule.name)
+        if known is None:
+            raise self.error(f"there is no {rule.name!r} above that %{change} could change", *rule.span)
+        body = rule.body if change == "override" else choice([known.body, rule.body])
+        self.rules[rule.name] = Rule(rule.name, body, rule.span, rule.is_terminal)
 
     def add(self, rule: Rule) -> None:
         if rule.name in self.rules:
@@ -220,6 +251,7 @@ class _Reader:
                 raise self.unsupported(f"{word[0]} is not supported inside of rules", start, word.end())
             raise self.error(what, start, start + 1, 'literals are written "…"' if sign == "'" else "")
         self.at = name.end()
+        self.skip(_INLINE)
         if text.startswith("{", self.at):
             return self.template_use(name[0], start, depth)
         if text.startswith("[", self.at):

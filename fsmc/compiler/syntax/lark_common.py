@@ -15,6 +15,7 @@ COMMON: dict[str, str] = {
     "DIGIT": "[0-9]",
     "HEXDIGIT": "[0-9A-Fa-f]",
     "INT": _INT,
+    "_EXP": _EXP,
     "SIGNED_INT": f"[+-]?{_INT}",
     "DECIMAL": _DECIMAL,
     "FLOAT": _FLOAT,
@@ -37,3 +38,6 @@ COMMON: dict[str, str] = {
     "C_COMMENT": r"/\*(?:[^*]|\*+[^*/])*\*+/",
     "SQL_COMMENT": r"--[^\n]*",
 }
+
+LAZY = ("_STRING_INNER", "_STRING_ESC_INNER")
+"""Terminals of common that end where Lark's lazy matching ends them, at what follows them: no texts of their own."""

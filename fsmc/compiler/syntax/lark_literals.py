@@ -9,15 +9,17 @@ import ast
 import json
 import re
 
-from fsmc.compiler.errors import GrammarError
+from fsmc.compiler.errors import GrammarError, UnsupportedGrammarError
 from fsmc.compiler.syntax.charclass import CharClass
 from fsmc.compiler.syntax.ebnf import regex_leaf
 from fsmc.compiler.syntax.expr import Chars
 from fsmc.compiler.syntax.grammar_tree import Leaf, Node, Schema, Span
 
 _STRING = re.compile(r'"((?:[^"\\\n]|\\.)*)"(i?)')
-_REGEX = re.compile(r"/(?!/)((?:[^/\\\n]|\\.)+)/([imslux]*)")
-_FLAGS = {"i": re.I, "m": re.M, "s": re.S, "x": re.X, "l": 0, "u": 0}
+_RANGE = re.compile(r"[ \t]*\.\.[ \t]*")
+_REGEX = re.compile(r"/(?!/)((?:[^/\\]|\\[\s\S])+)/([imslux]*)")
+_FLAGS = {"i": re.I, "m": re.M, "s": re.S, "x": re.X, "u": 0}
+_LINES = "with the flag x, for white space and comments in it, it may have several lines"
 
 
 def string(text: str, start: int, rule: str) -> tuple[Node, int]:
@@ -30,11 +32,12 @@ def string(text: str, start: int, rule: str) -> tuple[Node, int]:
     if not found:
         raise GrammarError('the literal has no closing "', text, (start, start + 1), rule)
     end, characters = found.end(), _unescaped(text, found, rule)
-    if text.startswith("..", end):
-        other = _STRING.match(text, end + 2)
+    dots = _RANGE.match(text, end)
+    if dots:
+        other = _STRING.match(text, dots.end())
         last = _unescaped(text, other, rule) if other else ""
         if not other or len(characters) != 1 or len(last) != 1 or found[2] or other[2]:
-            raise GrammarError('a range is written "a".."z"', text, (start, end + 2), rule)
+            raise GrammarError('a range is written "a".."z"', text, (start, dots.end()), rule)
         if last < characters:
             raise GrammarError("the range is reversed", text, (start, other.end()), rule)
         return Leaf(Chars(CharClass.from_ranges([(ord(characters), ord(last))]))), other.end()
@@ -44,10 +47,13 @@ def string(text: str, start: int, rule: str) -> tuple[Node, int]:
 def regex(text: str, start: int, rule: str) -> tuple[Node, int]:
     """A regex with its flags."""
     found = _REGEX.match(text, start)
-    if not found:
-        raise GrammarError("the regex has no closing /", text, (start, start + 1), rule)
+    if not found or ("\n" in found[1] and "x" not in found[2]):
+        raise GrammarError("the regex has no closing / on its line", text, (start, start + 1), rule, _LINES)
     flags = 0
     for letter in found[2]:
+        if letter not in _FLAGS:
+            what = f"the flag {letter} of regexes is not supported"
+            raise UnsupportedGrammarError(what, text, found.span(2), rule, "known: i, m, s, x, u")
         flags |= _FLAGS[letter]
     return regex_leaf(text, found[1].replace("\\/", "/"), flags, found.span(), rule), found.end()
 

@@ -73,7 +73,9 @@ class Instances:
 
 def _substituted(node: Node, bound: dict[str, Node]) -> Node:
     if isinstance(node, Use):
-        return Use(node.name, node.span, tuple(_substituted(argument, bound) for argument in node.arguments))
+        given = bound.get(node.name)  # a template may be an argument, too
+        name = given.name if isinstance(given, Ref) and not isinstance(given, Use) else node.name
+        return Use(name, node.span, tuple(_substituted(argument, bound) for argument in node.arguments))
     if isinstance(node, Ref):
         return bound.get(node.name, node)
     return rebuilt(node, lambda child: _substituted(child, bound))

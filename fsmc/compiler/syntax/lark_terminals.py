@@ -70,7 +70,9 @@ def weave_ignored(text: str, rules: dict[str, Rule], ignored: list[Node], start:
             rules[name] = replace(rule, body=woven(rule.body))
     for node in ignored:
         for ref in _refs(node):
-            if ref.name in rules and not is_terminal(ref):
+            if ref.name not in rules:
+                raise GrammarError(f"there is no terminal {ref.name!r}", text, ref.span, IGNORED)
+            if not is_terminal(ref):
                 what = f"only terminals can be ignored, not the rule {ref.name!r}"
                 raise GrammarError(what, text, ref.span, IGNORED)
     rules[IGNORED] = Rule(IGNORED, Times(choice(ignored), 0, None), here, is_terminal=True)

@@ -49,6 +49,8 @@ def parameters_of(schema: Schema) -> Any:
     required = value.get("required", [])
     if not isinstance(properties, dict) or not isinstance(required, list):
         raise ConstraintError("properties must be an object and required a list", schema.place)
+    if not all(isinstance(name, str) for name in required):
+        raise ConstraintError("required must be a list of names", schema.place)
     missing = [name for name in required if name not in properties]
     if missing:
         raise ConstraintError(f"{missing[0]!r} is required, but no property: say what it is", schema.place)

@@ -171,7 +171,7 @@ class _Reader:
 
     def _json_schema(self, value: dict[str, Any], place: str, depth: int) -> Any:
         self.only(value, place, "json_schema", "style", "any_order", "max_whitespace_cnt", "excludes")
-        if value.get("excludes"):
+        if value.get("excludes") not in (None, []):
             raise ConstraintError("is not supported: use a pattern in the schema", f"{place}.excludes")
         any_order = self.flag(value, "any_order", place) if "any_order" in value else None
         most = value.get("max_whitespace_cnt")
@@ -205,7 +205,7 @@ class _Reader:
 
     def _regex(self, value: dict[str, Any], place: str, depth: int) -> Any:
         self.only(value, place, "pattern", "excludes")
-        if value.get("excludes"):
+        if value.get("excludes") not in (None, []):
             raise ConstraintError("is not supported: use look-ahead in the pattern", f"{place}.excludes")
         return Pattern(self.text(value, "pattern", place), f"{place}.pattern")
 
@@ -226,7 +226,7 @@ class _Reader:
     def _token_triggered_tags(self, value: dict[str, Any], place: str, depth: int) -> Any:
         self.only(value, place, "trigger_tokens", "tags", "at_least_one", "stop_after_first", "exclude_tokens")
         triggers: list[Text | Token] = [*self.tokens(value, "trigger_tokens", place)]
-        listed = self.tokens(value, "exclude_tokens", place) if value.get("exclude_tokens") else []
+        listed = [] if value.get("exclude_tokens") is None else self.tokens(value, "exclude_tokens", place)
         excludes: tuple[Text | Token, ...] = tuple(listed)
         return self.triggered(value, place, depth, triggers, "trigger_tokens", excludes)
 
@@ -337,7 +337,7 @@ class _Reader:
         return Schema(read, where, any_order, most)
 
     def excludes(self, value: dict[str, Any], place: str) -> tuple[Text, ...]:
-        texts = self.texts(value, "excludes", place) if value.get("excludes") else []
+        texts = [] if value.get("excludes") is None else self.texts(value, "excludes", place)
         if "" in texts:
             raise ConstraintError(
                 "must not be empty: it would stand everywhere", f"{place}.excludes[{texts.index('')}]"
