@@ -19,8 +19,6 @@ from fsmc.cli.machine import (
     GrammarSource,
     IndexSource,
     Language,
-    MaxSeconds,
-    MaxStates,
     RequestSource,
     SchemaSource,
     Source,
@@ -59,8 +57,6 @@ def compile_command(
             min=0, metavar="ID", help="A token that ends a text, in place of those the files name; repeatable."
         ),
     ] = None,
-    max_states: MaxStates = None,
-    max_seconds: MaxSeconds = None,
     use_cache: Annotated[bool, typer.Option("--cache/--no-cache", help="Use the disk cache.")] = True,
     processes: Annotated[
         int | None,
@@ -86,9 +82,7 @@ def compile_command(
     if pattern is not None and output.suffix != INDEX_SUFFIX and Path(pattern).is_dir():
         from fsmc.cli.compile_folder import compile_folder
 
-        options = {**language.folder_layout(), "max_states": max_states, "max_seconds": max_seconds}
-        options = {name: value for name, value in options.items() if value is not None}
-        vocab = _vocabulary(tokenizer, vocab_size, eos)
+        options, vocab = language.folder_layout(), _vocabulary(tokenizer, vocab_size, eos)
         compile_folder(Path(pattern), output, vocab, options, n_processes=processes, ray=ray, as_json=as_json)
         return
     if processes is not None or ray:
@@ -100,11 +94,8 @@ def compile_command(
     source = language.source(pattern)
     if isinstance(source, IndexSource):
         raise UsageError(f"{pattern} is an index file: it is compiled already")
-    limits = {"max_states": max_states, "max_seconds": max_seconds}
     with stages() as progress:
-        grammar, seconds = _compile(
-            source, lambda: _vocabulary(tokenizer, vocab_size, eos), limits, use_cache, progress
-        )
+        grammar, seconds = _compile(source, lambda: _vocabulary(tokenizer, vocab_size, eos), use_cache, progress)
         progress.start("writing")
         grammar.save(output)
     if not grammar.vocab.eos_token_ids:
@@ -128,7 +119,6 @@ def compile_command(
 def _compile(
     source: Source | SchemaSource | ChoiceSource | RequestSource | GrammarSource,
     read_vocabulary: Callable[[], Vocabulary],
-    limits: dict[str, Any],
     use_cache: bool,
     progress: Stages,
 ) -> tuple[CompiledGrammar, dict[str, float]]:
@@ -147,8 +137,7 @@ def _compile(
     stage("trie", "token trie")
     trie_of(vocabulary)
     stage("compile", "pattern to machine")
-    given = {name: value for name, value in limits.items() if value is not None}
-    grammar = source.compile(vocabulary, cache=use_cache, **given)
+    grammar = source.compile(vocabulary, cache=use_cache)
     stage("masks", "masks")
     if grammar.dfa is not None:
         grammar.build_index(progress.advance)

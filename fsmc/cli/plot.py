@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from fsmc.cli.grouped import expand
-from fsmc.cli.machine import IndexSource, Language, Source, read_bytes
+from fsmc.cli.machine import IndexSource, Language, Source
 from fsmc.cli.output import ExitCode, JsonOption, MissingError, UsageError, print_json, stages
+from fsmc.cli.reading import read_bytes
 from fsmc.cli.tokenizer import TextTokenizer, TokenizerOption
 
 FORMATS = (".svg", ".png", ".pdf")
@@ -60,9 +62,7 @@ def plot_command(
         with stages() as progress:
             progress.start("compiling")
             times = compile_times(
-                lambda n: Source(
-                    template.pattern.replace("{N}", f"{{{n}}}"), template.flavor, template.flags
-                ).machine(),
+                lambda n: replace(template, pattern=template.pattern.replace("{N}", f"{{{n}}}")).machine(),
                 _numbers(sizes),
             )
         figure, refused = plot_compile_times(times, template.pattern), None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -33,6 +34,7 @@ def view_command(
 
     `fsmc view '[0-9]{4}-(0[1-9]|1[0-2])' -o month.html`, `fsmc view --schema schema.json -t tokenizer.json -o schema.html`
     """
+    from fsmc.compiler.automata.determinize import MAX_STATES as MACHINE_STATES
     from fsmc.compiler.automata.rsm import RSM
     from fsmc.view.page import MAX_STATES, MAX_WALKED_STATES, page
 
@@ -44,6 +46,8 @@ def view_command(
         text.encode()
     except UnicodeEncodeError:
         raise UsageError("--text is not UTF-8, and the page's text field holds only text") from None
+    if max_states is not None and max_states > MACHINE_STATES:  # a page of more states than machines have by default
+        language = replace(language, max_states=max_states)
     source = language.source(pattern, whitespace="json")
     with stages() as progress:
         progress.start("compiling")

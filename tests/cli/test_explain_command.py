@@ -168,3 +168,19 @@ def test_tables_that_are_piped_are_as_wide_as_they_have_to_be(monkeypatch) -> No
         [sys.executable, "-m", "fsmc", "explain", "[a-z][0-9A-Zäöü]{2}|.{7}", "1234567"], capture_output=True, text=True
     ).stdout
     assert "byte   at   state   open   allowed   may come" in said
+
+
+@pytest.mark.parametrize("name", ["--grammar", "--constraint", "index"])
+def test_keywords_of_schemas_in_grammars(fsmc_command, tmp_path, tokenizer_file, name) -> None:
+    grammar = 'start: "<" value ">"\nvalue: %json {"properties": {"a": {"type": "integer", "maximum": 5}}}'
+    source, request, index = tmp_path / "g.lark", tmp_path / "request.json", tmp_path / "g.fsmc"
+    source.write_text(grammar)
+    request.write_text(json.dumps({"structured_outputs": {"grammar": grammar}}))
+    if name == "index":
+        assert fsmc_command("compile", "--grammar", source, "-t", tokenizer_file, "-o", index).code == 0
+    what = {"--grammar": [name, source], "--constraint": [name, request], "index": [index]}[name]
+    document = fsmc_command("explain", *what, '<{"a": 7}>', "--json").document
+    assert document["keywords"] == [{"pointer": "/properties/a/maximum", "value": "5"}]
+    assert document["schema_line"] == 2
+    said = fsmc_command("explain", *what, '<{"a": 7}>').out
+    assert "in the schema that begins in line 2 of the grammar" in said and "/properties/a/maximum  5" in said

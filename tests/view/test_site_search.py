@@ -27,7 +27,9 @@ def requests_of(browser):
 def test_a_frame_does_a_workers_work(requests_of, tmp_path: Path) -> None:
     page, outside = requests_of
     (tmp_path / "frame.js").write_text(FRAME.read_text())
-    (tmp_path / "worker.js").write_text("addEventListener('message', async e => { postMessage({twice: 2 * e.data}); });")
+    (tmp_path / "worker.js").write_text(
+        "addEventListener('message', async e => { postMessage({twice: 2 * e.data}); });"
+    )
     (tmp_path / "page.html").write_text(
         "<!doctype html><body><script src=frame.js></script><script>\n"
         "const said = []; const worker = new Worker('worker.js');\n"
