@@ -159,7 +159,11 @@ def _read_bytes(raw: bytes, where: str) -> TokenTable:
             return read_tekken(document, where)
         raise VocabularyError(
             f"{where}: JSON, but neither a tokenizer.json nor a tekken.json"
-            + (f" (it has {', '.join(sorted(map(str, document))[:8])})" if isinstance(document, dict) else "")
+            + (
+                f" (it has {', '.join(sorted(map(str, document))[:8]) or 'nothing'})"
+                if isinstance(document, dict)
+                else ""
+            )
         )
     if not raw:
         raise VocabularyError(f"{where}: the file is empty")
