@@ -43,7 +43,8 @@ for response in engine.run(requests()):
     print(f"{response.finish_reason:6} {response.text[:48]!r} {str(response.error or '').partition(',')[0]}")
 
 # %% [markdown]
-# Packed, not padded: a pass has as many tokens as there are new ones
+# Packed, not padded: a pass has as many tokens as there are new ones. A request joins when its grammar is compiled, so that how many rows
+# a pass has depends on how fast that is.
 
 # %%
 print([f"{step.n_rows} rows, {step.n_tokens} tokens" for step in steps[:5]])
