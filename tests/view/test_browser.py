@@ -348,7 +348,9 @@ def test_no_edge_crosses_a_box_that_it_is_no_part_of(open_page, width) -> None:
         assert shown.evaluate(CROSSED) == []
     assert shown.locator("#canvas .box.open").count() == 12
     largest = shown.evaluate("Math.max(...[...drawing.layouts.values()].map(layout => layout.places.length))")
-    assert largest < shown.evaluate("graph.drawn.size") / 4  # each box is laid out by itself: opening one costs no more where many are open
+    assert (
+        largest < shown.evaluate("graph.drawn.size") / 4
+    )  # each box is laid out by itself: opening one costs no more where many are open
     back = """() => [...drawing.elements].filter(([edge, line]) => line.classList.contains("dotted"))
       .filter(([edge, line]) => { const n = line.getTotalLength(), [a, b] = [0, n].map(at => line.getPointAtLength(at));
         return drawing.wide ? b.x < a.x - 40 : b.y < a.y - 40; }).length"""
