@@ -24,6 +24,7 @@ from fsmc.cli.machine import (
     Source,
 )
 from fsmc.cli.output import JsonOption, MissingError, Stages, UsageError, print_json, print_table, stages
+from fsmc.cli.tokenizer import EosIds, VocabSize, refuse_for_models
 
 if TYPE_CHECKING:
     from fsmc.compiler.grammar import CompiledGrammar
@@ -48,15 +49,8 @@ def compile_command(
     pattern: Annotated[
         str | None, typer.Argument(help="A regular expression; or a folder, whose files are all compiled.")
     ] = None,
-    vocab_size: Annotated[
-        int | None, typer.Option(min=1, help="Width of the model's logits, where they are padded.")
-    ] = None,
-    eos: Annotated[
-        list[int] | None,
-        typer.Option(
-            min=0, metavar="ID", help="A token that ends a text, in place of those the files name; repeatable."
-        ),
-    ] = None,
+    vocab_size: VocabSize = None,
+    eos: EosIds = None,
     use_cache: Annotated[bool, typer.Option("--cache/--no-cache", help="Use the disk cache.")] = True,
     processes: Annotated[
         int | None,
@@ -161,8 +155,7 @@ def _vocabulary(tokenizer: str, vocab_size: int | None, eos: list[int] | None) -
 
     if tokenizer != SMOLLM2 and not tokenizer.endswith(".gguf"):
         return Vocabulary.from_file(tokenizer, vocab_size=vocab_size, eos_token_ids=eos or None)
-    if vocab_size is not None or eos:
-        raise UsageError(f"--vocab-size and --eos go with a tokenizer's file: the model {tokenizer} has its own")
+    refuse_for_models(tokenizer, vocab_size, eos)
     return model_vocabulary(tokenizer)
 
 

@@ -12,7 +12,7 @@ from fsmc.cli.machine import GrammarSource, IndexSource, Language, RequestSource
 from fsmc.cli.match import LanguageAndText, TextFileOption, as_document, as_text, of_json
 from fsmc.cli.output import ExitCode, JsonOption, UsageError, print_json, stages, stdout_console
 from fsmc.cli.reading import read_bytes
-from fsmc.cli.tokenizer import TextTokenizer, TokenizerOption
+from fsmc.cli.tokenizer import TokenizerChoice
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -27,12 +27,13 @@ MAX_TRACED_BYTES = 20_000
 MAX_SEARCH_SECONDS = 5.0
 
 
+@expand(TokenizerChoice, "tokens_of")
 @expand(Language, "language")
 def explain_command(
     language: Language,
+    tokens_of: TokenizerChoice,
     arguments: LanguageAndText = None,
     text_file: TextFileOption = None,
-    tokenizer: TokenizerOption = None,
     show_bytes: Annotated[
         bool | None, typer.Option("--bytes/--no-bytes", help="Show each byte. Default: only without a tokenizer.")
     ] = None,
@@ -55,6 +56,7 @@ def explain_command(
     from fsmc.cli.trace import byte_steps, token_steps
     from fsmc.compiler.automata.lazy_rsm import LazyRSM
 
+    tokens_of.check()
     given = list(arguments or [])
     pattern = given.pop(0) if given and not language.has_own_source else None
     if len(given) > 1:
@@ -67,7 +69,7 @@ def explain_command(
         )
     with stages() as progress:
         progress.start("compiling")
-        text_tokenizer = None if tokenizer is None else TextTokenizer.read(tokenizer)
+        text_tokenizer = tokens_of.read()
         grammar = (
             None
             if text_tokenizer is None

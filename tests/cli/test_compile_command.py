@@ -181,6 +181,16 @@ def test_a_tokenizer_that_names_no_end(fsmc_command, tokenizer_file, tmp_path) -
     outcome = fsmc_command("compile", "a", "-t", alone, "-o", path, "--eos", eos, "--eos", "0")
     assert outcome.code == 0 and outcome.err == ""
     fsmc.CompiledGrammar.load(path, fsmc.Vocabulary.from_file(alone, eos_token_ids=[0, eos]))
+    same = ("-t", alone, "--eos", eos, "--eos", "0")
+    assert fsmc_command("explain", path, "a", *same).code == 0
+    assert fsmc_command("view", path, "-o", tmp_path / "x.html", *same).code == 0
+    assert "another vocabulary" in fsmc_command("explain", path, "a", "-t", alone).err
+    wide = ("-t", alone, "--vocab-size", 5000)
+    assert fsmc_command("compile", "a", "-o", path, *wide).code == 0
+    assert fsmc_command("explain", path, "a", *wide).code == 0
+    for command in (("explain", "a", "a", "--eos", "0"), ("view", "a", "-o", tmp_path / "x.html", "--vocab-size", 9)):
+        outcome = fsmc_command(*command)
+        assert outcome.code == 2 and "go with a tokenizer" in outcome.err
     assert fsmc_command("compile", "a", "-t", tokenizer_file, "-o", path).err == ""
 
 

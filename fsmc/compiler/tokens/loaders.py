@@ -128,7 +128,7 @@ def _tokenizer_eos(folder: Path, table: TokenTable) -> set[int]:
             continue
         if not isinstance(content, str) or content not in table.names:
             raise VocabularyError(
-                f"{folder / name}: eos_token {content!r} is not in the vocabulary; pass eos_token_ids to override"
+                f"{folder / name}: eos_token {content!r} is not in the vocabulary; pass eos_token_ids (--eos) to override"
             )
         eos.add(table.names[content])
     return eos
