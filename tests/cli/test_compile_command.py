@@ -274,6 +274,8 @@ def test_limits_hold_for_every_source(fsmc_command, tokenizer_file, tmp_path) ->
     assert fsmc_command("match", "--choice", "abcd", "abcd", "--max-states", "2", "--max-seconds", "9").code == 4
     assert fsmc_command("match", index, '{"name": "x"}', "--max-states", "2").code == 4
     assert fsmc_command("match", index, '{"name": "x"}').code == 0
+    explained = ("explain", index, '{"name": "x"}', "-t", tokenizer_file)
+    assert fsmc_command(*explained, "--max-states", "2").code == 4 and fsmc_command(*explained).code == 0
 
 
 def test_a_page_of_more_states_than_machines_have_by_default(fsmc_command, tmp_path, monkeypatch) -> None:
