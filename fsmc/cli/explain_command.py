@@ -157,6 +157,7 @@ def of_schema(
         "not_json": found.is_syntax,
         "search_complete": found.complete,
         "schema_line": found.line,
+        "grammar": found.grammar,
         "subschemas": subschemas,
     }
 
@@ -176,7 +177,8 @@ def keyword_lines(document: dict[str, Any]) -> list[Text]:
         lines.append(Text(f"  the layout asks for this: --{document['layout_option']}"))
     known = document["keywords"]
     if document["schema_line"] is not None:
-        lines.append(Text(f"  in the schema that begins in line {document['schema_line']} of the grammar"))
+        where = f" at {document['grammar']}" if document["grammar"] else ""
+        lines.append(Text(f"  in the schema that begins in line {document['schema_line']} of the grammar{where}"))
     if known and document["keywords_together"]:
         lines.append(Text("  without these keywords, all of them, it could go on:"))
     elif known:

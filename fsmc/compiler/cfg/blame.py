@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from fsmc.compiler.automata.recursion import RecursiveMachine
 from fsmc.compiler.cfg.recipe import GrammarRecipe
 from fsmc.compiler.errors import FsmcError
 from fsmc.compiler.schema.blame import MAX_SECONDS, Blame, Keyword, at_path, can_go_on, keywords_of, pointer_of, search
@@ -25,15 +26,24 @@ def blame(recipe: GrammarRecipe, data: bytes, offset: int, *, max_seconds: float
     >>> found.keywords, found.line
     ((Keyword(pointer='/maximum', value=5),), 2)
     """
-    deadline = working_seconds() + max_seconds
+
+    def build(text: str, seconds: float) -> RecursiveMachine:
+        return replace(recipe, text=text).build(max_seconds=seconds)
+
+    return blame_in(recipe, build, data, offset, working_seconds() + max_seconds)
+
+
+def blame_in(
+    recipe: GrammarRecipe, build: Callable[[str, float], RecursiveMachine], data: bytes, offset: int, deadline: float
+) -> Blame:
+    """The same, where the grammar is all of a machine or a part of it. build: the machine with another text of the grammar, in so many seconds."""
     places = sorted({span for rule in recipe.tree.rules.values() for span in _schemas(rule.body)})
 
     def helps(place: Span, changed: Any, if_refused: bool = False) -> bool:
         start, end = place
         try:
             text = f"{recipe.text[:start]}%json {exact_json(changed)}{recipe.text[end:]}"
-            machine = replace(recipe, text=text).build(max_seconds=max(0.1, deadline - working_seconds()))
-            return can_go_on(machine, data, offset)
+            return can_go_on(build(text, max(0.1, deadline - working_seconds())), data, offset)
         except FsmcError:  # what may be any value cannot stand beside all that this schema can
             return if_refused
 
