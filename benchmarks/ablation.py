@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from report import RECORD, about_this_run, find_tokenizer, keep_record, percentile, read_schemas, show_table
+from report import RECORD, about_this_run, keep_record, percentile, read_schemas, read_vocabulary, show_table
 
 import fsmc
 from fsmc.compiler.automata.recursion import RecursiveMachine
@@ -347,7 +347,7 @@ def main() -> None:
     parser.add_argument("--max-states", type=int, default=20_000, help="where building a whole machine stops")
     parser.add_argument("--record", type=Path, nargs="?", const=RECORD, metavar="FOLDER", help="keep the figures there")
     options = parser.parse_args()
-    vocabulary = fsmc.Vocabulary.from_file(options.tokenizer or find_tokenizer())
+    _, vocabulary = read_vocabulary(options.tokenizer)
     texts = Texts(vocabulary)
     compiler = fsmc.GrammarCompiler(vocabulary, cache_dir=None, whitespace="json")
     cases = usable(read_schemas(options.schemas, 3 * options.n), compiler, options.n)

@@ -25,7 +25,7 @@ from typing import Any
 
 from engines import ENGINES, Engine
 from maskbench import is_installed, is_passed, run_engine
-from report import about_this_run, find_tokenizer, keep_record, percentile, read_schemas, show_table
+from report import about_this_run, keep_record, percentile, read_encoder, read_schemas, read_vocabulary, show_table
 
 import fsmc
 
@@ -48,8 +48,7 @@ def main() -> None:
     parser.add_argument("--record", nargs="?", type=Path, const=Path(), help="keep a record (in benchmarks/record)")
     arguments = parser.parse_args()
 
-    tokenizer = arguments.tokenizer or find_tokenizer()
-    vocabulary = fsmc.Vocabulary.from_file(tokenizer)
+    tokenizer, vocabulary = read_vocabulary(arguments.tokenizer)
     names = [name for name in arguments.engines.split(",") if is_installed(name)]
     rows = read_schemas(arguments.data)
     schemas, texts = usable(rows, names, tokenizer, vocabulary, arguments.schemas, arguments.steps)
@@ -80,9 +79,8 @@ def usable(
 ) -> tuple[list[Any], list[list[int]]]:
     """The first n schemas (of a fixed random order) that every engine compiles in time, and of each the tokens of a valid
     instance which every engine accepts and which has a string in it."""
-    import tokenizers
 
-    encoder = tokenizers.Tokenizer.from_file(str(tokenizer))
+    encoder = read_encoder(tokenizer)
     candidates, texts = [], []
     random.Random(1).shuffle(rows)
     for row in rows:

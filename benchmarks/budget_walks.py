@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from report import about_this_run, figure, find_tokenizer, keep_record, percentile, read_schemas, show_table
+from report import about_this_run, figure, given, keep_record, percentile, read_schemas, read_vocabulary, show_table
 
 import fsmc
 from fsmc.runtime.bitmask import unpack_token_bitmask
@@ -37,13 +37,12 @@ def main() -> None:
     parser.add_argument("--record", action="store_true")
     options = parser.parse_args()
     rows = read_schemas(options.schemas)
-    source = options.tokenizer or find_tokenizer()
-    if Path(source).exists():
-        vocab = fsmc.Vocabulary.from_file(source)
-    else:
+    if options.tokenizer == "smollm2":
         from fsmc.runtime.models import load_vocabulary  # which needs torch
 
-        vocab = load_vocabulary(source)
+        source, vocab = Path("smollm2"), given(lambda: load_vocabulary("smollm2"))
+    else:
+        source, vocab = read_vocabulary(options.tokenizer and Path(options.tokenizer))
     compiler = fsmc.GrammarCompiler(vocab, cache_dir=None)
     mask = fsmc.allocate_token_bitmask(1, vocab.size)
     rng = random.Random(options.seed)
@@ -76,7 +75,7 @@ def main() -> None:
     show_table("µs of CPU a fill", ["", "fills", "p50", "p90", "p99", "max", "mean"], table, figure)
     found: dict[str, Any] = {
         **about_this_run(),
-        "tokenizer": Path(source).parent.name or str(source),
+        "tokenizer": source.parent.name or str(source),
         "walks": walks,
         "wrong": wrong,
         "refused": sorted(set(refused)),
@@ -84,7 +83,7 @@ def main() -> None:
         "fills": table,
     }
     if options.record:
-        keep_record("budget_walks" if Path(source).exists() else f"budget_walks-{source}", found)
+        keep_record("budget_walks" if source.exists() else f"budget_walks-{source}", found)
     if wrong:
         sys.exit(f"{len(wrong)} of {walks} walks were not complete or not in budget")
     print(f"{walks} walks, all complete and in budget")

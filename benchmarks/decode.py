@@ -29,7 +29,7 @@ from typing import Any
 
 from decode_tasks import TASKS, Task
 from maskbench import is_installed
-from report import about_this_run, keep_record, percentile, show_table
+from report import about_this_run, given, keep_record, percentile, show_table
 
 import fsmc
 
@@ -78,7 +78,7 @@ def load(model: str, threads: int | None) -> Any:
     from fsmc.runtime.models import choose_threads, load_model
     from fsmc.runtime.toy_model import toy_model
 
-    loaded = toy_model() if model == "toy" else load_model(model, threads=threads)
+    loaded = toy_model() if model == "toy" else given(lambda: load_model(model, threads=threads))
     if threads is None:
         choose_threads(loaded.model)
     return loaded

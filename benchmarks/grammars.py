@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from report import ROOT, about_this_run, find_tokenizer, keep_record, percentile, show_table
+from report import ROOT, about_this_run, keep_record, percentile, read_encoder, read_vocabulary, show_table
 
 import fsmc
 
@@ -60,11 +60,9 @@ def main() -> None:
 
 def run(names: list[str], engines: list[str], n_texts: int, tokenizer: Path | None) -> dict[str, Any]:
     """All figures, by engine and grammar."""
-    import tokenizers
 
-    tokenizer = tokenizer or find_tokenizer()
-    vocabulary = fsmc.Vocabulary.from_file(tokenizer)
-    encoder = tokenizers.Tokenizer.from_file(str(tokenizer))
+    tokenizer, vocabulary = read_vocabulary(tokenizer)
+    encoder = read_encoder(tokenizer)
     texts = {name: tokens_of(name, n_texts, encoder) for name in names}
     report: dict[str, Any] = {**about_this_run(["llguidance", "xgrammar"]), "engines": {}}
     for engine in engines:

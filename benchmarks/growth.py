@@ -20,6 +20,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from report import read_vocabulary
+
 import fsmc
 
 LIMIT_SECONDS = 2.0
@@ -333,7 +335,7 @@ def main() -> None:
     parser.add_argument("--record", type=Path, help="write all figures to this file as JSON")
     arguments = parser.parse_args()
     if arguments.tokenizer:
-        vocabulary = fsmc.Vocabulary.from_file(arguments.tokenizer)
+        _, vocabulary = read_vocabulary(Path(arguments.tokenizer))
     else:
         words = [
             b"member",

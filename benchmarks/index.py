@@ -27,7 +27,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from report import about_this_run, find_tokenizer, keep_record
+from report import about_this_run, keep_record, read_vocabulary
 from rich.console import Console
 from rich.table import Table
 
@@ -82,8 +82,7 @@ def main() -> None:
     parser.add_argument("--markdown", action="store_true", help="print the README's table as well")
     arguments = parser.parse_args()
 
-    tokenizer = arguments.tokenizer or find_tokenizer()
-    vocabulary = Vocabulary.from_file(tokenizer)
+    tokenizer, vocabulary = read_vocabulary(arguments.tokenizer)
     TokenTrie.build(vocabulary)  # kernels
     trie_seconds = timed(lambda: TokenTrie.build(vocabulary))[0]
     peer = outlines_core_vocabulary(vocabulary)

@@ -32,7 +32,16 @@ from pathlib import Path
 from typing import Any
 
 from engines import ENGINES, Engine
-from report import about_this_run, find_tokenizer, keep_record, percentile, read_schemas, show_table
+from report import (
+    about_this_run,
+    check_tokenizer,
+    find_tokenizer,
+    give_up,
+    keep_record,
+    percentile,
+    read_schemas,
+    show_table,
+)
 
 GRACE_SECONDS = 10
 """A schema that does not even end when asked to is given so much longer."""
@@ -59,6 +68,7 @@ def main() -> None:
         return work(name, tokenizer, Path(file), arguments.limit)
 
     rows = read_schemas(arguments.schemas, arguments.n)
+    check_tokenizer(tokenizer)
     names = [name for name in arguments.engines.split(",") if is_installed(name)]
     results = {name: run_engine(name, tokenizer, rows, arguments.limit) for name in names}
     report = {
@@ -81,7 +91,7 @@ def main() -> None:
 
 def is_installed(name: str) -> bool:
     if name not in ENGINES:
-        raise SystemExit(f"no engine {name!r}: choose of {', '.join(ENGINES)}")
+        give_up(f"no engine {name!r}: choose of {', '.join(ENGINES)}")
     found = importlib.util.find_spec(ENGINES[name][1]) is not None
     if not found:
         print(f"{name} is not installed (pip install '.[bench]'): left out", file=sys.stderr)

@@ -26,7 +26,7 @@ from typing import Any
 
 from engines import Fsmc
 from maskbench import walk_in_time
-from report import about_this_run, find_tokenizer, keep_record, percentile, read_schemas, show_table
+from report import about_this_run, check_tokenizer, find_tokenizer, keep_record, percentile, read_schemas, show_table
 
 MAX_MEDIAN_BYTES = 200 << 10
 MAX_RESIDENT_BYTES = 2 << 30
@@ -48,6 +48,7 @@ def main() -> None:
         return work(what == "sizes", tokenizer, Path(file), arguments.order, arguments.limit)
 
     rows = read_schemas(arguments.schemas, arguments.n)
+    check_tokenizer(tokenizer)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "rows.jsonl"
         file.write_text("".join(json.dumps(row) + "\n" for row in rows))

@@ -8,13 +8,21 @@ import json
 import os
 import platform
 import random
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from rich.console import Console
 from rich.table import Table
+
+if TYPE_CHECKING:
+    import tokenizers
+
+    from fsmc import Vocabulary
+
+T = TypeVar("T")
 
 ROOT = Path(__file__).resolve().parent.parent
 RECORD = Path(__file__).resolve().parent / "record"
@@ -32,7 +40,47 @@ def find_tokenizer() -> Path:
     for place in places:
         if place.exists():
             return place
-    raise SystemExit("no Llama 3 tokenizer.json found: give its path, or run `make test` once where npm is installed")
+    give_up("no Llama 3 tokenizer.json found: give its path, or run `make test` once where npm is installed")
+
+
+def give_up(message: str) -> NoReturn:
+    """End the benchmark with one line, as argparse does for wrong arguments: exit code 2."""
+    print(" ".join(message.split()), file=sys.stderr)
+    raise SystemExit(2)
+
+
+def given(read: Callable[[], T]) -> T:
+    """What an argument names, or the end of the benchmark with one line where it cannot be read."""
+    from fsmc.compiler.errors import FsmcError
+
+    try:
+        return read()
+    except (FsmcError, ImportError, OSError, ValueError) as error:
+        give_up(str(error))
+
+
+def read_vocabulary(path: Path | None) -> tuple[Path, Vocabulary]:
+    """A tokenizer's file (None: `find_tokenizer`), and its vocabulary."""
+    import fsmc
+
+    place = path or find_tokenizer()
+    return place, given(lambda: fsmc.Vocabulary.from_file(place))
+
+
+def check_tokenizer(path: Path) -> None:
+    """Give up now, not in the process that is started with it."""
+    read_vocabulary(path)
+    read_encoder(path)
+
+
+def read_encoder(path: Path) -> tokenizers.Tokenizer:
+    """The tokenizer itself, of a tokenizer.json."""
+    import tokenizers
+
+    try:
+        return tokenizers.Tokenizer.from_file(str(path))
+    except Exception as error:  # it raises no other kind
+        give_up(f"{path}: not a tokenizer.json: {error}")
 
 
 def read_schemas(path: Path | None, n: int = 0) -> list[dict[str, Any]]:
@@ -43,18 +91,44 @@ def read_schemas(path: Path | None, n: int = 0) -> list[dict[str, Any]]:
     """
     path = path or DEV_SET
     if not path.exists():
-        raise SystemExit(
+        give_up(
             f"no schemas at {path}: give a file with a line {{'id': …, 'schema': …, 'tests': [{{'data': …, 'valid': …}}]}} "
             "for each schema, or a clone of MaskBench's data folder"
         )
-    if path.is_dir():
-        rows = [{"id": file.stem, **json.loads(file.read_text())} for file in sorted(path.glob("*.json"))]
-    else:
-        with gzip.open(path, "rt") if path.suffix == ".gz" else path.open() as lines:
-            rows = [json.loads(line) for line in lines if line.strip()]
+    rows = []
+    for place, text in _texts_of_rows(path):
+        try:
+            row = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            give_up(f"{place}: not JSON: {error}")
+        row = {"id": place.stem, **row} if path.is_dir() and isinstance(row, dict) else row
+        if not isinstance(row, dict) or not {"id", "schema", "tests"} <= row.keys():
+            give_up(f"{place}: not an object with 'id', 'schema' and 'tests'")
+        rows.append(row)
+    if not rows:
+        give_up(f"{path}: there are no schemas in it")
     if n and n < len(rows):
         rows = random.Random(1).sample(rows, n)
     return rows
+
+
+def _texts_of_rows(path: Path) -> Iterator[tuple[Path, str]]:
+    """The JSON of each row, and where it stands: the file, of one with many rows with the number of the line behind it."""
+    try:
+        if path.is_dir():
+            for file in sorted(path.glob("*.json")):
+                yield file, file.read_text(encoding="utf-8")
+        else:
+            with (
+                gzip.open(path, "rt", encoding="utf-8")
+                if path.suffix == ".gz"
+                else path.open(encoding="utf-8") as lines
+            ):
+                for number, line in enumerate(lines, 1):
+                    if line.strip():
+                        yield Path(f"{path}:{number}"), line
+    except (OSError, EOFError, UnicodeDecodeError) as error:
+        give_up(f"{path}: {error}")
 
 
 def percentile(values: Sequence[float], percent: float) -> float:

@@ -25,7 +25,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from report import about_this_run, keep_record
+from report import about_this_run, given, keep_record
 
 import fsmc
 
@@ -169,7 +169,11 @@ def main() -> None:
     from fsmc.runtime.models import load_model
     from fsmc.runtime.toy_model import toy_model
 
-    loaded = toy_model(n_layers=2, hidden_size=64) if arguments.model == "toy" else load_model(arguments.model)
+    loaded = (
+        toy_model(n_layers=2, hidden_size=64)
+        if arguments.model == "toy"
+        else given(lambda: load_model(arguments.model))
+    )
     soak = Soak(loaded, arguments.bad, arguments.seed)
     soak.warm_up()
     began, asked, memory = time.monotonic(), 0, []

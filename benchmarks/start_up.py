@@ -32,7 +32,7 @@ LAPS = ("import", "vocabulary", "grammar", "first mask")
 def main() -> None:
     if sys.argv[1:2] == ["--worker"]:
         return json.dump(WORKERS[sys.argv[2]](sys.argv[3]), sys.stdout)
-    from report import about_this_run, find_tokenizer, keep_record, show_table
+    from report import about_this_run, find_tokenizer, keep_record, read_vocabulary, show_table
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tokenizer", nargs="?", type=Path, help="a tokenizer.json (default: Llama 3's)")
@@ -40,6 +40,7 @@ def main() -> None:
     parser.add_argument("--record", nargs="?", type=Path, const=Path(), help="keep a record (in benchmarks/record)")
     arguments = parser.parse_args()
     tokenizer = arguments.tokenizer or find_tokenizer()
+    read_vocabulary(tokenizer)  # here it can be said what is wrong with it
     names = [name for name in WORKERS if util.find_spec(name)]
     runs: dict[str, list[list[float]]] = {name: [] for name in names}
     for turn in range(arguments.runs + 1):

@@ -16,7 +16,7 @@ for character in "éл漢😀":
 
 # %% [markdown]
 # A class of characters is a list of ranges of code points. Encoded, a range is no longer a range: `[а-я]` crosses the
-# boundary between lead bytes D0 and D1, so it becomes two sequences of byte ranges.
+# boundary between lead bytes D0 and D1, so it becomes two sequences of byte ranges. They begin in state 0; in state 1 the character is complete.
 
 # %%
 from fsmc.compiler.syntax.charclass import CharClass

@@ -54,8 +54,8 @@ print("words:", mask.tolist(), " logits left finite:", np.flatnonzero(np.isfinit
 
 # %% [markdown]
 # How all tokens are decided at once: they form a trie, stored in preorder as flat arrays. When a byte is rejected, so
-# is everything below it: jump to `end`. So few tokens have few in
-# common, and the walk from the start state still touches most nodes; of the 100,297 nodes of a real vocabulary (SmolLM2's) it touches 235.
+# is everything below it: jump to `end`. Twenty tokens have few beginnings in common, so the walk from the start state still visits most nodes;
+# of the 100,297 nodes of a real vocabulary (SmolLM2's) it visits 235.
 
 # %%
 trie = fsmc.TokenTrie.build(vocabulary)
@@ -74,7 +74,7 @@ while position < trie.n_nodes:
 print(f"the walk from the start state visits {visited} of them")
 
 # %% [markdown]
-# A whole index has the row of every state, equal rows once. The oracle for all of it is one sentence: a bit is set if
+# A whole index has the row of every state (DEAD, state 0, is one of the eleven), equal rows once. The oracle for all of it is one sentence: a bit is set if
 # and only if the text so far plus the token's bytes can still be completed.
 
 # %%
@@ -86,15 +86,15 @@ for state in range(1, dfa.n_states):
 print("every row checked token by token")
 
 # %% [markdown]
-# Special tokens are never text, and a token may end inside a character: after C3, only A9 (or a token that starts with
-# it) can follow.
+# Special tokens are never text, and a token may end inside a character: after C3, only the second byte of é or è can follow, A9 or A8 (or
+# a token that begins with one). This vocabulary has no A8.
 
 # %%
 matcher = fsmc.GrammarMatcher(compiler.compile_regex("caf[éè]"))
 for token in (b"caf", b"\xc3"):
     assert matcher.accept_token(tokens.index(token))
 matcher.fill_next_token_bitmask(mask)
-print("\nafter 'caf' and the byte C3:", show(mask))
+print("\nafter 'caf' and the byte C3:", *show(mask))
 
 # %% [markdown]
 # ## Exercises (answers: `tests/test_exercises.py`)

@@ -51,6 +51,8 @@ for state, edges in sorted(asked.items()):
     for (chain, end), letters in edges.items():
         label = letters[0] if len(letters) == 1 else f"{letters[0]}…{letters[-1]}"
         print(f"{state:5}   {label} {chain.decode()!r} → {end}")
+    if not edges:
+        print(f"{state:5}   the end")
 print(f"{len(asked)} of {dfa.n_states - 1} states are left")
 
 # %% [markdown]

@@ -8,7 +8,8 @@ And nothing is unfolded before a text gets there: compiling reads the schema, wa
 """
 
 # %% [markdown]
-# A tree: a node has a value and any number of children, which are nodes.
+# A tree: a node has a value and any number of children, which are nodes. Before any text the machine has its start and 68 states that all
+# schemas share: DEAD, strings, numbers, literals, keys, any array and object.
 
 # %%
 import json

@@ -26,7 +26,7 @@ for token in (2, 5, 8):
 print("after '[[1],[':", matcher.configuration)
 
 # %% [markdown]
-# A token that does not fit is refused, nothing changes, and the error says what would have.
+# A token that does not fit is refused, nothing changes, and the error says what would have fitted (a dot too: `1.0` is the number 1).
 
 # %%
 before = matcher.configuration
@@ -105,7 +105,7 @@ print(
 )
 
 # %% [markdown]
-# Budgets. How many tokens does the shortest person need? And what may come when just one more than these are left?
+# Budgets. How many tokens does the shortest person need? And what may come when there are just so many, and each step takes one of them?
 
 # %%
 needed = matcher.num_tokens_to_complete()

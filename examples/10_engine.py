@@ -43,7 +43,8 @@ for response in engine.run(requests()):
     print(f"{response.finish_reason:6} {response.text[:48]!r} {str(response.error or '').partition(',')[0]}")
 
 # %% [markdown]
-# Packed, not padded: a pass has as many tokens as there are new ones
+# Packed, not padded: a pass has as many tokens as there are new ones. A request joins when its grammar is compiled, so that how many rows
+# a pass has depends on how fast that is.
 
 # %%
 print([f"{step.n_rows} rows, {step.n_tokens} tokens" for step in steps[:5]])
@@ -57,12 +58,16 @@ print(f"prompt of {first.prompt_tokens} tokens; of it and of the text {first.sha
 print(f"computed: {first.computed_tokens} tokens; those of the others: {[other.computed_tokens for other in others]}")
 
 # %% [markdown]
-# Jumps: the same constraint with and without
+# Jumps: the same constraint with and without. `exact` writes what is written without jumps, token for token, in fewer passes.
+# `canonical` cuts the text afresh at the seam after each jump, as the tokenizer would (lesson 6). So the model reads other tokens
+# for the same text, and may go on otherwise: here to the other answer, which the constraint allows as well. The last tokens show
+# the seam: without jumps the space after the colon is a token of its own, after a canonical jump it begins the next token.
 
 # %%
 for jump in ("off", "exact", "canonical"):
     (response,) = engine.run(requests(jump=jump)[:1])
     print(f"{jump:9} {len(response.token_ids):3} tokens in {response.forward_passes:2} passes: {response.text}")
+    print(" " * 10, "the last of them:", [vocab.token(token).decode() for token in response.token_ids[-7:]])
 
 # %% [markdown]
 # Sampling: a seed means the same text in any company

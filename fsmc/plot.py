@@ -99,8 +99,9 @@ def compile_times(
 
 
 def plot_trace(walked: Trace, title: str = "") -> Figure:
-    """Allowed tokens, states and open calls along the text; what was forced is blue."""
+    """Allowed tokens, states and open calls along the text; tokens that begin with forced text are blue, as the legend says."""
     from matplotlib.figure import Figure
+    from matplotlib.patches import Patch
     from matplotlib.ticker import MaxNLocator
 
     steps = [step for step in walked.tokens if step.token_id is not None]
@@ -130,6 +131,8 @@ def plot_trace(walked: Trace, title: str = "") -> Figure:
         calls.set_xlabel("token")
     for axis in (masks, states, calls):
         axis.spines[["top", "right"]].set_visible(False)
+    meanings = [Patch(color=_FORCED, label="begins with forced text"), Patch(color=_FREE, label="begins with a choice")]
+    figure.legend(handles=meanings, loc="outside lower left", ncols=2, frameon=False, fontsize=9)
     return figure
 
 

@@ -126,7 +126,86 @@ def test_missing_schemas_are_said(tokenizer: Path, tmp_path: Path) -> None:
         str(tokenizer),
     ]
     done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 1 and "no schemas at" in done.stderr and "Traceback" not in done.stderr
+    assert done.returncode == 2 and "no schemas at" in done.stderr and "Traceback" not in done.stderr
+
+
+TAKE_A_TOKENIZER = {
+    "ablation.py": [],
+    "batch.py": [],
+    "budget_walks.py": ["--tokenizer"],
+    "grammars.py": ["--tokenizer"],
+    "growth.py": [],
+    "index.py": [],
+    "maskbench.py": ["--tokenizer"],
+    "memory.py": ["--tokenizer"],
+    "start_up.py": [],
+}
+TAKE_SCHEMAS = {
+    "ablation.py": ["--schemas"],
+    "batch.py": ["--data"],
+    "budget_walks.py": [],
+    "maskbench.py": [],
+    "memory.py": [],
+}
+
+
+def said_of(script: str, *arguments: object) -> str:
+    """The one line with which a benchmark refuses its input."""
+    command = [sys.executable, str(BENCHMARKS / script), *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env={**os.environ, "FSMC_QUIET": "1"})
+    assert done.returncode == 2 and done.stdout == "", done.stdout + done.stderr
+    (line,) = done.stderr.splitlines()
+    return line
+
+
+@pytest.mark.parametrize("script", TAKE_A_TOKENIZER)
+def test_a_tokenizer_that_is_none_is_said(script: str, schemas: Path, tmp_path: Path) -> None:
+    broken = tmp_path / "tokenizer.json"
+    broken.write_text('{"model": 1}')
+    given = ["--data", schemas] if script == "batch.py" else [schemas] if script in TAKE_SCHEMAS else []
+    given = ["--schemas", schemas] if script == "ablation.py" else given
+    for path in (tmp_path / "none.json", broken):
+        assert str(path) in said_of(script, *given, *TAKE_A_TOKENIZER[script], path)
+
+
+@pytest.mark.parametrize("script", TAKE_SCHEMAS)
+def test_schemas_that_are_none_are_said(script: str, tokenizer: Path, tmp_path: Path) -> None:
+    broken = tmp_path / "schemas.jsonl"
+    broken.write_text(json.dumps(ROWS[0]) + "\n{\n")
+    given = [*TAKE_A_TOKENIZER[script], tokenizer]
+    for path, said in ((tmp_path / "none.jsonl", str(tmp_path)), (broken, f"{broken}:2: not JSON")):
+        assert said in said_of(script, *given, *TAKE_SCHEMAS[script], path)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("a.jsonl", b"", "there are no schemas in it"),
+        ("a.jsonl", b"\xff\n", "utf-8"),
+        ("a.jsonl.gz", b"no gzip", "gzip"),
+        ("a.jsonl", b"[1]\n", ":1: not an object with"),
+        ("a.jsonl", b'{"id": "a", "schema": true}\n', ":1: not an object with"),
+        ("folder/a.json", b"{", "a.json: not JSON"),
+        ("folder/a.json", b'{"schema": true}', "a.json: not an object with"),
+    ],
+)
+def test_what_is_wrong_with_schemas(name, content, said, tmp_path, monkeypatch, capsys) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    from report import read_schemas
+
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(content)
+    with pytest.raises(SystemExit) as stopped:
+        read_schemas(path.parent if path.parent.name == "folder" else path)
+    shown = capsys.readouterr().err
+    assert stopped.value.code == 2 and said in shown and shown.count("\n") == 1
+
+
+@pytest.mark.parametrize("script", ["decode.py", "soak.py"])
+def test_a_model_that_is_none_is_said(script: str, tmp_path: Path) -> None:
+    pytest.importorskip("transformers", reason="models need transformers")
+    assert "no model of this name" in said_of(script, "--model", tmp_path / "none")
 
 
 def test_batch(tokenizer: Path, schemas: Path, tmp_path: Path) -> None:

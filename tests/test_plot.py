@@ -29,6 +29,18 @@ def test_the_bars_are_the_allowed_tokens(walked) -> None:
     assert [label.get_text() for label in calls.get_xticklabels()] == ["id", "-", "1", r"\$2"]
 
 
+def test_the_legend_says_what_the_colours_mean(walked) -> None:
+    figure = plot_trace(walked)
+    (legend,) = figure.legends
+    meanings = {
+        text.get_text(): patch.get_facecolor()
+        for text, patch in zip(legend.get_texts(), legend.get_patches(), strict=True)
+    }
+    forced, free = meanings["begins with forced text"], meanings["begins with a choice"]
+    assert [step.forced != b"" for step in walked.tokens[:4]] == [True, True, False, False]
+    assert [bar.get_facecolor() for bar in figure.axes[0].patches] == [forced, forced, free, free]
+
+
 @pytest.mark.parametrize("title", ["", "W" * 60, "{$x$}" * 12, "MAXIMUM " * 7, "id-[12]"])
 def test_what_is_written_is_on_nothing_else(walked, title) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -43,6 +55,8 @@ def test_what_is_written_is_on_nothing_else(walked, title) -> None:
         ]
         boxes = [text.get_window_extent(renderer) for text in texts]
         assert len(boxes) == bool(title) + (len(figure.axes) == 3)
+        boxes += [legend.get_window_extent(renderer) for legend in figure.legends]
+        boxes += [axis.get_tightbbox(renderer) for axis in figure.axes[1:]]
         for i, box in enumerate(boxes):
             assert figure.bbox.x0 <= box.x0 and box.x1 <= figure.bbox.x1
             assert figure.bbox.y0 <= box.y0 and box.y1 <= figure.bbox.y1

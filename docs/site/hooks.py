@@ -44,6 +44,9 @@ def on_files(files: Any, config: Any) -> Any:
                 fence = "`" * 6
                 hidden = "---\nsearch:\n  exclude: true\n---\n"
                 add(files, config, page_of(source), f"{hidden}# {source}\n\n{fence}{language}\n{text}\n{fence}\n")
+    files.append(
+        File.generated(config, "assets/iframe-worker.js", abs_src_path=str(ROOT / "docs/site/iframe-worker.js"))
+    )
     return files
 
 

@@ -19,13 +19,12 @@ from fsmc.cli.machine import (
     GrammarSource,
     IndexSource,
     Language,
-    MaxSeconds,
-    MaxStates,
     RequestSource,
     SchemaSource,
     Source,
 )
 from fsmc.cli.output import JsonOption, MissingError, Stages, UsageError, print_json, print_table, stages
+from fsmc.cli.tokenizer import EosIds, VocabSize, refuse_for_models
 
 if TYPE_CHECKING:
     from fsmc.compiler.grammar import CompiledGrammar
@@ -50,17 +49,8 @@ def compile_command(
     pattern: Annotated[
         str | None, typer.Argument(help="A regular expression; or a folder, whose files are all compiled.")
     ] = None,
-    vocab_size: Annotated[
-        int | None, typer.Option(min=1, help="Width of the model's logits, where they are padded.")
-    ] = None,
-    eos: Annotated[
-        list[int] | None,
-        typer.Option(
-            min=0, metavar="ID", help="A token that ends a text, in place of those the files name; repeatable."
-        ),
-    ] = None,
-    max_states: MaxStates = None,
-    max_seconds: MaxSeconds = None,
+    vocab_size: VocabSize = None,
+    eos: EosIds = None,
     use_cache: Annotated[bool, typer.Option("--cache/--no-cache", help="Use the disk cache.")] = True,
     processes: Annotated[
         int | None,
@@ -86,9 +76,7 @@ def compile_command(
     if pattern is not None and output.suffix != INDEX_SUFFIX and Path(pattern).is_dir():
         from fsmc.cli.compile_folder import compile_folder
 
-        options = {**language.folder_layout(), "max_states": max_states, "max_seconds": max_seconds}
-        options = {name: value for name, value in options.items() if value is not None}
-        vocab = _vocabulary(tokenizer, vocab_size, eos)
+        options, vocab = language.folder_layout(), _vocabulary(tokenizer, vocab_size, eos)
         compile_folder(Path(pattern), output, vocab, options, n_processes=processes, ray=ray, as_json=as_json)
         return
     if processes is not None or ray:
@@ -100,11 +88,8 @@ def compile_command(
     source = language.source(pattern)
     if isinstance(source, IndexSource):
         raise UsageError(f"{pattern} is an index file: it is compiled already")
-    limits = {"max_states": max_states, "max_seconds": max_seconds}
     with stages() as progress:
-        grammar, seconds = _compile(
-            source, lambda: _vocabulary(tokenizer, vocab_size, eos), limits, use_cache, progress
-        )
+        grammar, seconds = _compile(source, lambda: _vocabulary(tokenizer, vocab_size, eos), use_cache, progress)
         progress.start("writing")
         grammar.save(output)
     if not grammar.vocab.eos_token_ids:
@@ -128,7 +113,6 @@ def compile_command(
 def _compile(
     source: Source | SchemaSource | ChoiceSource | RequestSource | GrammarSource,
     read_vocabulary: Callable[[], Vocabulary],
-    limits: dict[str, Any],
     use_cache: bool,
     progress: Stages,
 ) -> tuple[CompiledGrammar, dict[str, float]]:
@@ -147,8 +131,7 @@ def _compile(
     stage("trie", "token trie")
     trie_of(vocabulary)
     stage("compile", "pattern to machine")
-    given = {name: value for name, value in limits.items() if value is not None}
-    grammar = source.compile(vocabulary, cache=use_cache, **given)
+    grammar = source.compile(vocabulary, cache=use_cache)
     stage("masks", "masks")
     if grammar.dfa is not None:
         grammar.build_index(progress.advance)
@@ -172,8 +155,7 @@ def _vocabulary(tokenizer: str, vocab_size: int | None, eos: list[int] | None) -
 
     if tokenizer != SMOLLM2 and not tokenizer.endswith(".gguf"):
         return Vocabulary.from_file(tokenizer, vocab_size=vocab_size, eos_token_ids=eos or None)
-    if vocab_size is not None or eos:
-        raise UsageError(f"--vocab-size and --eos go with a tokenizer's file: the model {tokenizer} has its own")
+    refuse_for_models(tokenizer, vocab_size, eos)
     return model_vocabulary(tokenizer)
 
 

@@ -2,40 +2,49 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from fsmc.cli.grouped import expand
-from fsmc.cli.machine import IndexSource, Language, RequestSource, SchemaSource, read_bytes
+from fsmc.cli.machine import GrammarSource, IndexSource, Language, RequestSource, SchemaSource
 from fsmc.cli.match import LanguageAndText, TextFileOption, as_document, as_text, of_json
 from fsmc.cli.output import ExitCode, JsonOption, UsageError, print_json, stages, stdout_console
-from fsmc.cli.tokenizer import TextTokenizer, TokenizerOption
+from fsmc.cli.reading import read_bytes
+from fsmc.cli.tokenizer import TokenizerChoice
 
 if TYPE_CHECKING:
     from rich.text import Text
 
     from fsmc.cli.trace import ByteStep, TokenStep
+    from fsmc.compiler.cfg.recipe import GrammarRecipe
     from fsmc.compiler.grammar import CompiledGrammar
     from fsmc.compiler.schema.recipe import SchemaRecipe
     from fsmc.compiler.tags.recipe import TagRecipe
 
 MAX_TRACED_BYTES = 20_000
+MAX_SEARCH_SECONDS = 5.0
 
 
+@expand(TokenizerChoice, "tokens_of")
 @expand(Language, "language")
 def explain_command(
     language: Language,
+    tokens_of: TokenizerChoice,
     arguments: LanguageAndText = None,
     text_file: TextFileOption = None,
-    tokenizer: TokenizerOption = None,
     show_bytes: Annotated[
         bool | None, typer.Option("--bytes/--no-bytes", help="Show each byte. Default: only without a tokenizer.")
     ] = None,
     examples: Annotated[int, typer.Option(min=0, help="Allowed tokens to show at each token.")] = 6,
     max_seconds: Annotated[
-        float, typer.Option(min=0, help="Search no longer for the keywords of a schema that stand in the way.")
-    ] = 5.0,
+        float | None,
+        typer.Option(
+            min=0,
+            help="Give up compiling after so many seconds, and searching for the keywords of a schema that stand in the way (default of that: 5).",
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show a constraint at work on a text: where the machine stands, what may come, what has to, and why it stops.
@@ -47,11 +56,12 @@ def explain_command(
     from fsmc.cli.trace import byte_steps, token_steps
     from fsmc.compiler.automata.lazy_rsm import LazyRSM
 
+    tokens_of.check()
     given = list(arguments or [])
     pattern = given.pop(0) if given and not language.has_own_source else None
     if len(given) > 1:
         raise typer.BadParameter(f"one text at most, not {len(given)}: quote the pattern and the text")
-    source = language.source(pattern)
+    source = replace(language, max_seconds=max_seconds).source(pattern)
     data = read_bytes(given[0] if given else None, text_file)
     if len(data) > MAX_TRACED_BYTES:
         raise UsageError(
@@ -59,7 +69,7 @@ def explain_command(
         )
     with stages() as progress:
         progress.start("compiling")
-        text_tokenizer = None if tokenizer is None else TextTokenizer.read(tokenizer)
+        text_tokenizer = tokens_of.read()
         grammar = (
             None
             if text_tokenizer is None
@@ -80,7 +90,13 @@ def explain_command(
         recipe = None if verdict.matches else _recipe(source, grammar)
         if recipe is not None:
             progress.start("asking which keyword it is")
-            document |= of_schema(recipe, data, verdict.offset, str(document.get("pointer", "")), max_seconds)
+            document |= of_schema(
+                recipe,
+                data,
+                verdict.offset,
+                str(document.get("pointer", "")),
+                MAX_SEARCH_SECONDS if max_seconds is None else max_seconds,
+            )
     if as_json:
         print_json(
             document
@@ -98,12 +114,13 @@ def explain_command(
     raise typer.Exit(ExitCode.DONE if verdict.matches else ExitCode.NO_MATCH)
 
 
-def _recipe(source: Any, grammar: CompiledGrammar | None) -> SchemaRecipe | TagRecipe | None:
+def _recipe(source: Any, grammar: CompiledGrammar | None) -> SchemaRecipe | TagRecipe | GrammarRecipe | None:
     """What a machine with schemas in it is made of; None for other sources. grammar: the source's, if there is one yet."""
+    from fsmc.compiler.cfg.recipe import GrammarRecipe
     from fsmc.compiler.schema.recipe import SchemaRecipe
     from fsmc.compiler.tags.recipe import TagRecipe
 
-    if isinstance(source, SchemaSource):
+    if isinstance(source, (SchemaSource, GrammarSource)):
         return source.recipe()
     recipe: Any = None
     if isinstance(source, IndexSource):
@@ -112,13 +129,15 @@ def _recipe(source: Any, grammar: CompiledGrammar | None) -> SchemaRecipe | TagR
         recipe = read_recipe(source.path)
     elif isinstance(source, RequestSource):
         recipe = (grammar or source.without_vocabulary()).recipe
-    return recipe if isinstance(recipe, (SchemaRecipe, TagRecipe)) else None
+    return recipe if isinstance(recipe, (SchemaRecipe, TagRecipe, GrammarRecipe)) else None
 
 
 def of_schema(
-    recipe: SchemaRecipe | TagRecipe, data: bytes, offset: int, place: str, max_seconds: float
+    recipe: SchemaRecipe | TagRecipe | GrammarRecipe, data: bytes, offset: int, place: str, max_seconds: float
 ) -> dict[str, Any]:
-    """The keywords that stand in the way, and the subschemas that apply at the place; by JSON pointer, into the schema or the tag."""
+    """The keywords that stand in the way, and the subschemas that apply at the place; by JSON pointer, into the schema, the tag, or one schema of the grammar."""
+    from fsmc.compiler.cfg.blame import blame as blame_in_grammar
+    from fsmc.compiler.cfg.recipe import GrammarRecipe
     from fsmc.compiler.schema.blame import applicable, blame
     from fsmc.compiler.schema.recipe import SchemaRecipe, exact_json
     from fsmc.compiler.schema.source import parse_json
@@ -127,6 +146,8 @@ def of_schema(
     if isinstance(recipe, SchemaRecipe):
         found = blame(recipe, data, offset, place, max_seconds=max_seconds)
         subschemas = applicable(parse_json(recipe.schema) if isinstance(recipe.schema, str) else recipe.schema, place)
+    elif isinstance(recipe, GrammarRecipe):
+        found, subschemas = blame_in_grammar(recipe, data, offset, max_seconds=max_seconds), []
     else:
         found, subschemas = blame_in_tag(recipe, data, offset, max_seconds=max_seconds), []
     return {
@@ -135,6 +156,8 @@ def of_schema(
         "layout_option": found.option,
         "not_json": found.is_syntax,
         "search_complete": found.complete,
+        "schema_line": found.line,
+        "grammar": found.grammar,
         "subschemas": subschemas,
     }
 
@@ -153,6 +176,9 @@ def keyword_lines(document: dict[str, Any]) -> list[Text]:
     elif document["layout_option"]:
         lines.append(Text(f"  the layout asks for this: --{document['layout_option']}"))
     known = document["keywords"]
+    if document["schema_line"] is not None:
+        where = f" at {document['grammar']}" if document["grammar"] else ""
+        lines.append(Text(f"  in the schema that begins in line {document['schema_line']} of the grammar{where}"))
     if known and document["keywords_together"]:
         lines.append(Text("  without these keywords, all of them, it could go on:"))
     elif known:

@@ -12,8 +12,9 @@ import typer
 
 from fsmc.cli.generate_many import Defaults, generate_many
 from fsmc.cli.grouped import expand
-from fsmc.cli.machine import Language, read_bytes
+from fsmc.cli.machine import Language
 from fsmc.cli.output import JsonOption, MissingError, UsageError, print_json, stages
+from fsmc.cli.reading import read_bytes
 
 if TYPE_CHECKING:
     from fsmc.compiler.tokens.vocabulary import Vocabulary
@@ -68,13 +69,14 @@ def generate_command(
         SamplingParams(temperature=temperature, top_p=top_p, seed=seed)
     except ValueError as error:
         raise UsageError(str(error)) from error
+    limits: dict[str, Any] = language.limits
     if requests is not None:
-        if pattern is not None or prompt is not None or prompt_file is not None or language != Language():
+        if pattern is not None or prompt is not None or prompt_file is not None or language != Language(**limits):
             raise UsageError("with --requests each line has its own prompt and constraint: leave out the others")
         data = read_bytes(None, None if str(requests) == "-" else requests)
         lines = data.removeprefix(codecs.BOM_UTF8).split(b"\n")
         defaults = Defaults(chat, jump, max_tokens, temperature, top_p, seed)
-        return _answer(lines, model, threads, defaults, batch_size)
+        return _answer(lines, model, threads, defaults, batch_size, limits)
     source = language.source(pattern, whitespace="json")
     text = read_bytes(prompt, prompt_file).decode("utf-8")
     with stages() as progress:
@@ -106,7 +108,9 @@ def generate_command(
         sys.stderr.write(figures(result))
 
 
-def _answer(lines: list[bytes], model: str, threads: int | None, defaults: Defaults, batch_size: int) -> None:
+def _answer(
+    lines: list[bytes], model: str, threads: int | None, defaults: Defaults, batch_size: int, limits: dict[str, Any]
+) -> None:
     from fsmc.compiler.pipeline import GrammarCompiler
     from fsmc.runtime.manager import GrammarManager
 
@@ -115,7 +119,7 @@ def _answer(lines: list[bytes], model: str, threads: int | None, defaults: Defau
         vocabulary = model_vocabulary(model)
         progress.start("loading the model")
         loaded = _load(model, threads)
-    with GrammarManager(GrammarCompiler(vocabulary, whitespace="json")) as manager:
+    with GrammarManager(GrammarCompiler(vocabulary, whitespace="json", **limits)) as manager:
         generate_many(lines, loaded, manager, defaults, batch_size)
 
 

@@ -12,6 +12,8 @@ from typing import Any, get_type_hints
 def expand(group: type, parameter: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """A decorator: to typer, the command has an option for each field of ``group`` in place of ``parameter``.
 
+    An option of the same name that the command has itself stands in its place; the field keeps its default then.
+
     >>> from dataclasses import dataclass
     >>> @dataclass
     ... class Point:
@@ -26,14 +28,15 @@ def expand(group: type, parameter: str) -> Callable[[Callable[..., None]], Calla
     p Point(x=1, y=2)
     """
     hints = get_type_hints(group, include_extras=True)
-    options = [
+    fields_as_options = [
         inspect.Parameter(f.name, inspect.Parameter.KEYWORD_ONLY, default=f.default, annotation=hints[f.name])
         for f in fields(group)
     ]
-    assert all(option.default is not MISSING for option in options), "an option needs a default"
+    assert all(option.default is not MISSING for option in fields_as_options), "an option needs a default"
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         signature = inspect.signature(command, eval_str=True)
+        options = [option for option in fields_as_options if option.name not in signature.parameters]
 
         @functools.wraps(command)
         def with_options(*arguments: Any, **given: Any) -> None:

@@ -50,8 +50,8 @@ def inspect_command(
         if flat is None:
             raise UsageError("only machines without calls can be drawn as SVG; --dot draws any")
         if flat.n_states - 1 > MAX_DRAWN_STATES:
-            advice = "too many for one picture; fsmc view draws machines of any size, --states lists the first states"
-            raise LimitExceeded("max_states", MAX_DRAWN_STATES, flat.n_states - 1, advice)
+            advice = "fsmc view draws machines of any size, --states lists the first states"
+            raise LimitExceeded("states in one picture", MAX_DRAWN_STATES, flat.n_states - 1, advice)
         typer.echo(flat.to_svg())
     else:
         document |= of_schema(machine) if isinstance(machine, LazyRSM) else of_machine(machine)
@@ -106,7 +106,7 @@ def read_index(source: IndexSource) -> tuple[RSM | LazyRSM, dict[str, Any]]:
     """The machine of an index file, and what only such a file has: where it comes from, its vocabulary, its masks."""
     from fsmc.compiler.grammar import read_parts
 
-    machine, index, metadata = read_parts(source.path)
+    machine, index, metadata = read_parts(source.path, source.limits)
     document: dict[str, Any] = {
         "file": str(source.path),
         "file_bytes": source.path.stat().st_size,

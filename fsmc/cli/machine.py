@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import json
 import re
-import sys
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from fsmc.cli.output import UsageError
+from fsmc.cli.reading import read_json, read_text
 
 if TYPE_CHECKING:
     from fsmc.compiler.automata.dfa import DFA
     from fsmc.compiler.automata.lazy_rsm import LazyRSM
     from fsmc.compiler.automata.rsm import RSM
+    from fsmc.compiler.cfg.recipe import GrammarRecipe
     from fsmc.compiler.grammar import CompiledGrammar
     from fsmc.compiler.schema.recipe import SchemaRecipe
     from fsmc.compiler.tokens.vocabulary import Vocabulary
@@ -28,12 +29,7 @@ Whitespace = Literal["flexible", "compact", "json"]
 PropertyOrder = Literal["schema", "any"]
 UniqueItems = Literal["exact", "ignore"]
 
-MaxStates = Annotated[int | None, typer.Option(min=1, help="Give up (exit code 4) beyond so many states.")]
-MaxSeconds = Annotated[float | None, typer.Option(min=0, help="Give up (exit code 4) after so many seconds.")]
-
-MAX_SCHEMA_BYTES = 1 << 28
-
-_PATTERN, _SCHEMA = "Patterns", "JSON Schemas"
+_PATTERN, _SCHEMA, _LIMITS = "Patterns", "JSON Schemas", "Limits"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +112,18 @@ class Language:
     unique_items: Annotated[
         UniqueItems, typer.Option(help="ignore: items need not differ.", rich_help_panel=_SCHEMA)
     ] = "exact"
+    max_states: Annotated[
+        int | None,
+        typer.Option(min=1, help="Give up (exit code 4) beyond so many states.", rich_help_panel=_LIMITS),
+    ] = None
+    max_bytes: Annotated[
+        int | None,
+        typer.Option(min=1, help="Give up beyond so many bytes of working memory.", rich_help_panel=_LIMITS),
+    ] = None
+    max_seconds: Annotated[
+        float | None,
+        typer.Option(min=0, help="Give up after so many seconds.", rich_help_panel=_LIMITS),
+    ] = None
 
     @property
     def has_own_source(self) -> bool:
@@ -144,22 +152,28 @@ class Language:
         if self.grammar is not None:
             self._refuse(_PATTERN, "go with a pattern, not with --grammar")
             self._refuse(_SCHEMA, "go with --schema")
-            return GrammarSource(read_text(self.grammar, "grammar"))
+            return GrammarSource(read_text(self.grammar, "grammar"), self.limits)
         if self.tag is not None or self.constraint is not None:
             self._refuse(_PATTERN, "go with a pattern")
             return RequestSource.read(self, self.whitespace or whitespace)
         if self.choice:
             self._refuse(_PATTERN, "go with a pattern, not with --choice")
             self._refuse(_SCHEMA, "go with --schema")
-            return ChoiceSource(tuple(self.choice))
+            return ChoiceSource(tuple(self.choice), self.limits)
         if self.schema is not None:
             self._refuse(_PATTERN, "go with a pattern, not with --schema")
             return SchemaSource.read(self.schema, self, self.whitespace or whitespace)
         self._refuse(_SCHEMA, "go with --schema (an index file has its layout in it)")
         if pattern is not None and self.file is None and pattern.endswith(INDEX_SUFFIX):
-            return IndexSource(Path(pattern))
+            return IndexSource(Path(pattern), self.limits)
         letters = {letter: getattr(self, letter) for letter in "ismxa"}
-        return Source.read(pattern, self.file, self.flavor, letters)
+        return replace(Source.read(pattern, self.file, self.flavor, letters), limits=self.limits)
+
+    @property
+    def limits(self) -> dict[str, Any]:
+        """The limits that were given, by the names of `GrammarCompiler`'s arguments."""
+        given = {name: getattr(self, name) for name in ("max_states", "max_bytes", "max_seconds")}
+        return {name: limit for name, limit in given.items() if limit is not None}
 
     def layout(self, whitespace: Whitespace) -> dict[str, Any]:
         """The options of `GrammarCompiler` that say how JSON is laid out."""
@@ -171,11 +185,11 @@ class Language:
         }
 
     def folder_layout(self) -> dict[str, Any]:
-        """The same of a folder of files, where all other options are of one text; UsageError if there are any."""
+        """The same and the limits, of a folder of files, where all other options are of one text; UsageError if there are any."""
         self._refuse(_PATTERN, "go with a pattern, not with a folder")
         if self._own_sources() or self.draft is not None or self.unique_items != "exact":
-            raise UsageError("a folder's files say what is compiled: only the layout of JSON can be given")
-        return self.layout(self.whitespace or "flexible")
+            raise UsageError("a folder's files say what is compiled: only the layout of JSON and limits can be given")
+        return {**self.layout(self.whitespace or "flexible"), **self.limits}
 
     def _refuse(self, panel: str, why: str) -> None:
         """Raise for an option of a panel that was given (or has another value than when it is not)."""
@@ -196,6 +210,7 @@ class Source:
     pattern: str
     flavor: Flavor
     flags: int
+    limits: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
     def read(cls, pattern: str | None, file: Path | None, flavor: Flavor, letters: dict[str, bool]) -> Source:
@@ -213,17 +228,17 @@ class Source:
             flags |= int(re.RegexFlag[letter.upper()]) if wanted else 0
         return cls(pattern or "", flavor, flags)
 
-    def to_dfa(self, max_states: int | None = None, max_seconds: float | None = None) -> DFA:
+    def to_dfa(self) -> DFA:
         """The minimal DFA of the pattern; no vocabulary is needed. Raises what the stages raise."""
-        from fsmc.compiler.automata.determinize import MAX_SECONDS, MAX_STATES, determinize
+        from fsmc.compiler.automata.determinize import MAX_STATES, determinize
         from fsmc.compiler.automata.minimize import minimize
         from fsmc.compiler.automata.nfa import thompson
         from fsmc.compiler.errors import EmptyLanguageError
         from fsmc.compiler.syntax.regex import parse_regex
 
-        states, seconds = max_states or MAX_STATES, MAX_SECONDS if max_seconds is None else max_seconds
-        nfa = thompson(parse_regex(self.pattern, self.flavor, self.flags), max_states=states)
-        dfa = minimize(determinize(nfa, max_states=states, max_seconds=seconds))
+        expr = parse_regex(self.pattern, self.flavor, self.flags)
+        nfa = thompson(expr, max_states=self.limits.get("max_states", MAX_STATES))
+        dfa = minimize(determinize(nfa, **self.limits))
         if dfa.is_empty:
             raise EmptyLanguageError(f"pattern {self.pattern!r} matches no text at all")
         return dfa
@@ -234,11 +249,11 @@ class Source:
 
         return RSM.from_dfa(self.to_dfa())
 
-    def compile(self, vocabulary: Vocabulary, cache: bool = True, **limits: Any) -> CompiledGrammar:
+    def compile(self, vocabulary: Vocabulary, cache: bool = True) -> CompiledGrammar:
         """Its grammar for a vocabulary."""
         from fsmc.compiler.pipeline import GrammarCompiler
 
-        compiler = GrammarCompiler(vocabulary, cache_dir="user" if cache else None, **limits)
+        compiler = GrammarCompiler(vocabulary, cache_dir="user" if cache else None, **self.limits)
         return compiler.compile_regex(self.pattern, flavor=self.flavor, flags=self.flags)
 
 
@@ -250,12 +265,13 @@ class SchemaSource:
     options: dict[str, Any]
     draft: int | None
     unique_items: UniqueItems
+    limits: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
     def read(cls, path: Path, language: Language, whitespace: Whitespace) -> SchemaSource:
         """From a file, or standard input for '-'."""
         text = read_json(path, "schema")
-        return cls(text, language.layout(whitespace), language.draft, language.unique_items)
+        return cls(text, language.layout(whitespace), language.draft, language.unique_items, language.limits)
 
     def recipe(self) -> SchemaRecipe:
         """All that its machine is made from."""
@@ -266,13 +282,13 @@ class SchemaSource:
 
     def machine(self) -> LazyRSM:
         """Its machine."""
-        return self.recipe().build().handed_over()
+        return self.recipe().build(**self.limits).handed_over()
 
-    def compile(self, vocabulary: Vocabulary, cache: bool = True, **limits: Any) -> CompiledGrammar:
+    def compile(self, vocabulary: Vocabulary, cache: bool = True) -> CompiledGrammar:
         """Its grammar for a vocabulary. There is nothing to cache."""
         from fsmc.compiler.pipeline import GrammarCompiler
 
-        compiler = GrammarCompiler(vocabulary, cache_dir=None, **self.options, **limits)
+        compiler = GrammarCompiler(vocabulary, cache_dir=None, **self.options, **self.limits)
         return compiler.compile_json_schema(self.text, draft=self.draft, unique_items=self.unique_items)
 
 
@@ -281,6 +297,7 @@ class ChoiceSource:
     """Texts, one of which is meant."""
 
     choices: tuple[str, ...]
+    limits: dict[str, Any] = field(default_factory=dict)
 
     @property
     def text(self) -> str:
@@ -293,13 +310,14 @@ class ChoiceSource:
         from fsmc.compiler.automata.words import words_dfa
         from fsmc.compiler.syntax.choice import choice_texts
 
-        return RSM.from_dfa(words_dfa(choice_texts(self.choices)))
+        limits = {name: limit for name, limit in self.limits.items() if name != "max_seconds"}  # it takes no time
+        return RSM.from_dfa(words_dfa(choice_texts(self.choices), **limits))
 
-    def compile(self, vocabulary: Vocabulary, cache: bool = True, **limits: Any) -> CompiledGrammar:
+    def compile(self, vocabulary: Vocabulary, cache: bool = True) -> CompiledGrammar:
         """Its grammar for a vocabulary. There is nothing to cache."""
         from fsmc.compiler.pipeline import GrammarCompiler
 
-        return GrammarCompiler(vocabulary, cache_dir=None, **limits).compile_choice(self.choices)
+        return GrammarCompiler(vocabulary, cache_dir=None, **self.limits).compile_choice(self.choices)
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,13 +327,15 @@ class RequestSource:
     text: str
     options: dict[str, Any]
     is_tag: bool
+    limits: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
     def read(cls, language: Language, whitespace: Whitespace) -> RequestSource:
         """From the file that one of the two options names."""
         path = language.tag or language.constraint
         assert path is not None
-        return cls(read_json(path, "constraint"), language.layout(whitespace), language.tag is not None)
+        is_tag = language.tag is not None
+        return cls(read_json(path, "constraint"), language.layout(whitespace), is_tag, language.limits)
 
     def machine(self) -> RSM | LazyRSM:
         """Its machine, that of `without_vocabulary`."""
@@ -327,12 +347,12 @@ class RequestSource:
 
         return self.compile(Vocabulary.from_tokens([b""]), cache=False)
 
-    def compile(self, vocabulary: Vocabulary, cache: bool = True, **limits: Any) -> CompiledGrammar:
+    def compile(self, vocabulary: Vocabulary, cache: bool = True) -> CompiledGrammar:
         """Its grammar for a vocabulary."""
         from fsmc.compiler.pipeline import GrammarCompiler
         from fsmc.compiler.schema.source import parse_json
 
-        compiler = GrammarCompiler(vocabulary, cache_dir="user" if cache else None, **self.options, **limits)
+        compiler = GrammarCompiler(vocabulary, cache_dir="user" if cache else None, **self.options, **self.limits)
         if self.is_tag:  # not every format by itself would be known as one
             return compiler.compile_structural_tag(self.text)
         return compiler.compile_constraint(parse_json(self.text))
@@ -343,79 +363,42 @@ class GrammarSource:
     """The text of a grammar."""
 
     text: str
+    limits: dict[str, Any] = field(default_factory=dict)
 
     def machine(self) -> RSM | LazyRSM:
         """Its machine; no vocabulary is needed."""
+        return self.recipe().build(**self.limits)
+
+    def recipe(self) -> GrammarRecipe:
+        """All that its machine is made from."""
         from fsmc.compiler.cfg.recipe import GrammarRecipe
 
-        return GrammarRecipe(self.text).build()
+        return GrammarRecipe(self.text)
 
-    def compile(self, vocabulary: Vocabulary, cache: bool = True, **limits: Any) -> CompiledGrammar:
+    def compile(self, vocabulary: Vocabulary, cache: bool = True) -> CompiledGrammar:
         """Its grammar for a vocabulary."""
         from fsmc.compiler.pipeline import GrammarCompiler
 
-        return GrammarCompiler(vocabulary, cache_dir="user" if cache else None, **limits).compile_grammar(self.text)
+        return GrammarCompiler(vocabulary, cache_dir="user" if cache else None, **self.limits).compile_grammar(
+            self.text
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class IndexSource:
-    """An index file."""
+    """An index file. limits: of a machine that is made as it is walked; others are in the file."""
 
     path: Path
+    limits: dict[str, Any] = field(default_factory=dict)
 
     def machine(self) -> RSM | LazyRSM:
         """The machine in it; no vocabulary is needed. Raises IndexFileError."""
         from fsmc.compiler.grammar import read_parts
 
-        return read_parts(self.path)[0]
+        return read_parts(self.path, self.limits)[0]
 
     def compile(self, vocabulary: Vocabulary, cache: bool = True) -> CompiledGrammar:
         """The grammar in it. Raises IndexFileError, also if it was made for another vocabulary."""
         from fsmc.compiler.grammar import CompiledGrammar
 
-        return CompiledGrammar.load(self.path, vocabulary)
-
-
-def read_json(path: Path, what: str) -> str:
-    """The same of a file that has to hold JSON. Raises UsageError with the file's name and the place in it."""
-    from fsmc.compiler.errors import SchemaError
-    from fsmc.compiler.schema.source import parse_json
-
-    text = read_text(path, what)
-    try:
-        parse_json(text)
-    except SchemaError as error:
-        raise UsageError(f"{'standard input' if str(path) == '-' else path}: {error.message}") from error
-    return text
-
-
-def read_text(path: Path, what: str) -> str:
-    """The text of a file, or of standard input for '-'."""
-    if str(path) == "-" and sys.stdin is None:
-        raise UsageError(f"standard input is closed: there is no {what} on it")
-    if str(path) == "-":
-        data = sys.stdin.buffer.read(MAX_SCHEMA_BYTES + 1)
-    else:
-        with path.open("rb") as file:
-            data = file.read(MAX_SCHEMA_BYTES + 1)
-    if len(data) > MAX_SCHEMA_BYTES:
-        raise UsageError(f"{path}: more than {MAX_SCHEMA_BYTES >> 20} MiB, which no {what} should need")
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise UsageError(
-            f"{path}: not UTF-8 text (byte {data[error.start]:#04x} at {error.start}): a {what} has to be"
-        ) from error
-
-
-def read_bytes(text: str | None, file: Path | None) -> bytes:
-    """The text that a command works on: the argument, a file, or standard input for '-' or nothing at all."""
-    if text is not None and file is not None:
-        raise UsageError("give a text or --text-file, and not both")
-    if file is not None:
-        return file.read_bytes()
-    if text is None or text == "-":
-        if sys.stdin is None or (text is None and sys.stdin.isatty()):  # None: it is closed
-            raise UsageError("give a text, --text-file, or a text on standard input")
-        return sys.stdin.buffer.read()
-    return text.encode("utf-8", "surrogateescape")
+        return CompiledGrammar.load(self.path, vocabulary, limits=self.limits)

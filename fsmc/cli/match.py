@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fsmc.cli.grouped import expand
-from fsmc.cli.machine import Language, read_bytes
+from fsmc.cli.machine import Language
 from fsmc.cli.output import ExitCode, JsonOption, print_json, stdout_console
+from fsmc.cli.reading import read_bytes
 
 if TYPE_CHECKING:
     from fsmc.cli.explain import Verdict

@@ -72,8 +72,16 @@ def report_error(error: BaseException) -> int:
     if isinstance(error, OSError) and error.filename is not None:
         sys.stderr.write(f"error: {error.filename}: {error.strerror}\n")
     else:
-        sys.stderr.write(f"error: {error}\n")
+        sys.stderr.write(f"error: {error}{_option_of(error)}\n")
     return int(code)
+
+
+def _option_of(error: BaseException) -> str:
+    """The option that raises a limit which was reached, where there is one."""
+    name = getattr(error, "name", None)
+    if exit_code_of(error) != ExitCode.LIMIT or name not in ("max_states", "max_bytes", "max_seconds"):
+        return ""
+    return f" (--{name.replace('_', '-')} sets it)"
 
 
 def print_json(document: Mapping[str, Any]) -> None:

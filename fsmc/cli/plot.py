@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from fsmc.cli.grouped import expand
-from fsmc.cli.machine import IndexSource, Language, Source, read_bytes
+from fsmc.cli.machine import IndexSource, Language, Source
 from fsmc.cli.output import ExitCode, JsonOption, MissingError, UsageError, print_json, stages
-from fsmc.cli.tokenizer import TextTokenizer, TokenizerOption
+from fsmc.cli.reading import read_bytes
+from fsmc.cli.tokenizer import TokenizerChoice
 
 FORMATS = (".svg", ".png", ".pdf")
 
 
+@expand(TokenizerChoice, "tokens_of")
 @expand(Language, "language")
 def plot_command(
     language: Language,
+    tokens_of: TokenizerChoice,
     output: Annotated[Path, typer.Option("--output", "-o", help="The figure to write: .svg, .png or .pdf.")],
     arguments: Annotated[
         list[str] | None,
         typer.Argument(metavar="PATTERN|INDEX.fsmc [TEXT]", help="With --schema and the like only the text."),
     ] = None,
     text_file: Annotated[Path | None, typer.Option(help="Read the text from this file, byte for byte.")] = None,
-    tokenizer: TokenizerOption = None,
     sizes: Annotated[
         str | None,
         typer.Option(
@@ -48,6 +51,7 @@ def plot_command(
     matplotlib.rcParams["svg.hashsalt"] = "fsmc"  # the same figure is the same file
     from fsmc.plot import compile_times, plot_compile_times, plot_trace, trace
 
+    tokens_of.check()
     given = list(arguments or [])
     pattern = given.pop(0) if given and not language.has_own_source else None
     if len(given) > 1:
@@ -60,21 +64,20 @@ def plot_command(
         with stages() as progress:
             progress.start("compiling")
             times = compile_times(
-                lambda n: Source(
-                    template.pattern.replace("{N}", f"{{{n}}}"), template.flavor, template.flags
-                ).machine(),
+                lambda n: replace(template, pattern=template.pattern.replace("{N}", f"{{{n}}}")).machine(),
                 _numbers(sizes),
             )
         figure, refused = plot_compile_times(times, template.pattern), None
     else:
-        if tokenizer is None:
+        if tokens_of.tokenizer is None:
             raise UsageError("give the tokenizer (-t) whose tokens are to be counted")
         data = read_bytes(given[0] if given else None, text_file)
         if not data:
             raise UsageError("the text is empty: there is nothing to plot along it")
         with stages() as progress:
             progress.start("compiling")
-            text_tokenizer = TextTokenizer.read(tokenizer)
+            text_tokenizer = tokens_of.read()
+            assert text_tokenizer is not None
             vocabulary = text_tokenizer.vocabulary
             grammar = (
                 source.compile(vocabulary)

@@ -17,14 +17,36 @@ if TYPE_CHECKING:
     from fsmc.compiler.tokens.vocabulary import Vocabulary
     from fsmc.jumpforward.retokenize import Retokenizer
 
-TokenizerOption = Annotated[
-    str | None,
-    typer.Option(
-        "--tokenizer",
-        "-t",
-        help="Show tokens too: those of this tokenizer (a file or folder, a .gguf file, or 'smollm2').",
-    ),
+VocabSize = Annotated[int | None, typer.Option(min=1, help="Width of the model's logits, where they are padded.")]
+EosIds = Annotated[
+    list[int] | None,
+    typer.Option(min=0, metavar="ID", help="A token that ends a text, in place of those the files name; repeatable."),
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class TokenizerChoice:
+    """The options of the commands that show tokens (see `grouped.expand`)."""
+
+    tokenizer: Annotated[
+        str | None,
+        typer.Option(
+            "--tokenizer",
+            "-t",
+            help="Show tokens too: those of this tokenizer (a file or folder, a .gguf file, or 'smollm2').",
+        ),
+    ] = None
+    vocab_size: VocabSize = None
+    eos: EosIds = None
+
+    def check(self) -> None:
+        """Raise UsageError for options that say nothing."""
+        if self.tokenizer is None and (self.vocab_size is not None or self.eos):
+            raise UsageError("--vocab-size and --eos go with a tokenizer (-t)")
+
+    def read(self) -> TextTokenizer | None:
+        """The tokenizer; None where none is named. Raises as `TextTokenizer.read`."""
+        return None if self.tokenizer is None else TextTokenizer.read(self.tokenizer, self.vocab_size, self.eos)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +62,16 @@ class TextTokenizer:
     document: dict[str, Any] | None = None
 
     @classmethod
-    def read(cls, name: str) -> TextTokenizer:
-        """From a file, a folder or a model's name. Raises VocabularyError, MissingError."""
+    def read(cls, name: str, vocab_size: int | None = None, eos: list[int] | None = None) -> TextTokenizer:
+        """From a file, a folder or a model's name. Raises VocabularyError, MissingError; UsageError for the others with a model."""
         from fsmc.compiler.tokens.vocabulary import Vocabulary
         from fsmc.runtime.model_files import SMOLLM2
 
         if name == SMOLLM2 or name.endswith(".gguf"):
+            refuse_for_models(name, vocab_size, eos)
             tokenizer, vocabulary = model_tokenizer(name)
             return cls(vocabulary, tokenizer.backend_tokenizer, _document(tokenizer.backend_tokenizer))
-        vocabulary = Vocabulary.from_file(name)
+        vocabulary = Vocabulary.from_file(name, vocab_size=vocab_size, eos_token_ids=eos or None)
         path = Path(name)
         file = path / "tokenizer.json" if path.is_dir() else path
         if file.suffix != ".json" or not file.is_file():
@@ -80,6 +103,12 @@ class TextTokenizer:
             return fewest_tokens(self.vocabulary, data)
         except VocabularyError as error:
             raise UsageError(f"this tokenizer cannot spell the text: {error}") from error
+
+
+def refuse_for_models(name: str, vocab_size: int | None, eos: list[int] | None) -> None:
+    """Raise UsageError where there are any."""
+    if vocab_size is not None or eos:
+        raise UsageError(f"--vocab-size and --eos go with a tokenizer's file: the model {name} has its own")
 
 
 def fewest_tokens(vocabulary: Vocabulary, data: bytes) -> list[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,18 +11,19 @@ import typer
 from fsmc.cli.grouped import expand
 from fsmc.cli.machine import Language
 from fsmc.cli.output import JsonOption, MissingError, UsageError, print_json, stages
-from fsmc.cli.tokenizer import TextTokenizer, TokenizerOption
+from fsmc.cli.tokenizer import TokenizerChoice
 
 if TYPE_CHECKING:
     from fsmc.compiler.automata.recursion import RecursiveMachine
 
 
+@expand(TokenizerChoice, "tokens_of")
 @expand(Language, "language")
 def view_command(
     language: Language,
+    tokens_of: TokenizerChoice,
     output: Annotated[Path, typer.Option("--output", "-o", help="The page to write (*.html).")],
     pattern: Annotated[str | None, typer.Argument(metavar="PATTERN|INDEX.fsmc", help="What to look at.")] = None,
-    tokenizer: TokenizerOption = None,
     text: Annotated[str, typer.Option(help="What stands in the text field at first.")] = "",
     max_states: Annotated[
         int | None,
@@ -33,9 +35,11 @@ def view_command(
 
     `fsmc view '[0-9]{4}-(0[1-9]|1[0-2])' -o month.html`, `fsmc view --schema schema.json -t tokenizer.json -o schema.html`
     """
+    from fsmc.compiler.automata.determinize import MAX_STATES as MACHINE_STATES
     from fsmc.compiler.automata.rsm import RSM
     from fsmc.view.page import MAX_STATES, MAX_WALKED_STATES, page
 
+    tokens_of.check()
     if output.suffix not in (".html", ".htm"):
         raise UsageError(f"the page's name must end in .html: {output}")
     if not output.parent.is_dir():
@@ -44,10 +48,12 @@ def view_command(
         text.encode()
     except UnicodeEncodeError:
         raise UsageError("--text is not UTF-8, and the page's text field holds only text") from None
+    if max_states is not None and max_states > MACHINE_STATES:  # a page of more states than machines have by default
+        language = replace(language, max_states=max_states)
     source = language.source(pattern, whitespace="json")
     with stages() as progress:
         progress.start("compiling")
-        read = None if tokenizer is None else TextTokenizer.read(tokenizer)
+        read = tokens_of.read()
         machine: RecursiveMachine = source.machine() if read is None else source.compile(read.vocabulary).machine
         progress.start("exploring the machine")
         known = MAX_STATES if isinstance(machine, RSM) else MAX_WALKED_STATES

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -283,16 +283,19 @@ class CompiledGrammar:
         return cls._from_parts(arrays, metadata, vocab, "index bytes")
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], vocab: Vocabulary) -> CompiledGrammar:
+    def load(
+        cls, path: str | os.PathLike[str], vocab: Vocabulary, *, limits: Mapping[str, Any] | None = None
+    ) -> CompiledGrammar:
         """Read an index file that `save` wrote, memory-mapped.
 
+        limits: of a machine that is made as texts walk through it: ``max_states``, ``max_bytes``, ``max_seconds`` of `GrammarCompiler`.
         Raises IndexFileError if the file is missing, truncated, damaged, of another version, or made for a vocabulary
         other than ``vocab``.
         """
         if not isinstance(vocab, Vocabulary):
             raise TypeError(f"vocab must be a Vocabulary, not {type(vocab).__name__}")
         arrays, metadata = load_arrays(path, kind=FILE_KIND)
-        return cls._from_parts(arrays, metadata, vocab, os.fspath(path))
+        return cls._from_parts(arrays, metadata, vocab, os.fspath(path), limits)
 
     def _parts(self) -> tuple[dict[str, npt.NDArray[Any]], dict[str, str]]:
         arrays: dict[str, npt.NDArray[Any]]
@@ -323,7 +326,12 @@ class CompiledGrammar:
 
     @classmethod
     def _from_parts(
-        cls, arrays: dict[str, npt.NDArray[Any]], metadata: dict[str, str], vocab: Vocabulary, where: str
+        cls,
+        arrays: dict[str, npt.NDArray[Any]],
+        metadata: dict[str, str],
+        vocab: Vocabulary,
+        where: str,
+        limits: Mapping[str, Any] | None = None,
     ) -> CompiledGrammar:
         if "markers" in metadata:
             vocab = vocab.with_markers(int(i) for i in metadata["markers"].split() if int(i) in vocab.special_token_ids)
@@ -332,19 +340,21 @@ class CompiledGrammar:
                 f"{where}: made for another vocabulary (fingerprint {metadata.get('vocabulary', '')[:12]}…, "
                 f"this one is {vocab.fingerprint[:12]}…): compile it again for this tokenizer"
             )
-        machine, index, stats, recipe = _unpack(arrays, metadata, where)
+        machine, index, stats, recipe = _unpack(arrays, metadata, where, limits)
         kind, source = metadata["grammar_kind"], metadata["source"]
         notes = tuple(metadata.get("notes", "").splitlines())
         return cls(machine, vocab, kind=kind, source=source, stats=stats, index=index, recipe=recipe, notes=notes)
 
 
-def read_parts(path: str | os.PathLike[str]) -> tuple[RSM | LazyRSM, TokenIndex | None, dict[str, str]]:
+def read_parts(
+    path: str | os.PathLike[str], limits: Mapping[str, Any] | None = None
+) -> tuple[RSM | LazyRSM, TokenIndex | None, dict[str, str]]:
     """The machine, the whole index (None if it was saved without) and the metadata of an index file, memory-mapped.
 
-    For looking inside and for matching text, which need no vocabulary. Raises IndexFileError like `CompiledGrammar.load`.
+    For looking inside and for matching text, which need no vocabulary. limits, and IndexFileError: as of `CompiledGrammar.load`.
     """
     arrays, metadata = load_arrays(path, kind=FILE_KIND)
-    machine, index, _, recipe = _unpack(arrays, metadata, os.fspath(path))
+    machine, index, _, recipe = _unpack(arrays, metadata, os.fspath(path), limits)
     return machine, index, metadata if recipe is None else {**metadata, "source": recipe.text}
 
 
@@ -355,7 +365,10 @@ def read_recipe(path: str | os.PathLike[str]) -> SchemaRecipe | TagRecipe | Gram
 
 
 def _unpack(
-    arrays: dict[str, npt.NDArray[Any]], metadata: dict[str, str], where: str
+    arrays: dict[str, npt.NDArray[Any]],
+    metadata: dict[str, str],
+    where: str,
+    limits: Mapping[str, Any] | None = None,
 ) -> tuple[RSM | LazyRSM, TokenIndex | None, CompileStats, SchemaRecipe | TagRecipe | GrammarRecipe | None]:
     """What a file's arrays and metadata describe; IndexFileError if they do not fit together."""
     if metadata.get("format") != str(FORMAT):
@@ -367,17 +380,17 @@ def _unpack(
             from fsmc.compiler.schema import recipe as schema_recipe
 
             recipe = schema_recipe.SchemaRecipe.from_arrays(arrays, metadata)
-            machine = recipe.build().handed_over()
+            machine = recipe.build(**limits or {}).handed_over()
         elif "grammar.text" in arrays:
             from fsmc.compiler.cfg import recipe as grammar_recipe
 
             recipe = grammar_recipe.GrammarRecipe.from_arrays(arrays, metadata)
-            machine = recipe.build()
+            machine = recipe.build(**limits or {})
         elif metadata["grammar_kind"] == "structural_tag":
             from fsmc.compiler.tags import recipe as tag_recipe
 
             recipe = tag_recipe.TagRecipe.from_arrays(arrays, metadata)
-            machine = recipe.build()
+            machine = recipe.build(**limits or {})
         else:
             machine = unpack({k[8:]: a for k, a in arrays.items() if k.startswith("machine.")})
         parts = {k[6:]: a for k, a in arrays.items() if k.startswith("index.")}

@@ -181,6 +181,16 @@ def test_a_tokenizer_that_names_no_end(fsmc_command, tokenizer_file, tmp_path) -
     outcome = fsmc_command("compile", "a", "-t", alone, "-o", path, "--eos", eos, "--eos", "0")
     assert outcome.code == 0 and outcome.err == ""
     fsmc.CompiledGrammar.load(path, fsmc.Vocabulary.from_file(alone, eos_token_ids=[0, eos]))
+    same = ("-t", alone, "--eos", eos, "--eos", "0")
+    assert fsmc_command("explain", path, "a", *same).code == 0
+    assert fsmc_command("view", path, "-o", tmp_path / "x.html", *same).code == 0
+    assert "another vocabulary" in fsmc_command("explain", path, "a", "-t", alone).err
+    wide = ("-t", alone, "--vocab-size", 5000)
+    assert fsmc_command("compile", "a", "-o", path, *wide).code == 0
+    assert fsmc_command("explain", path, "a", *wide).code == 0
+    for command in (("explain", "a", "a", "--eos", "0"), ("view", "a", "-o", tmp_path / "x.html", "--vocab-size", 9)):
+        outcome = fsmc_command(*command)
+        assert outcome.code == 2 and "go with a tokenizer" in outcome.err
     assert fsmc_command("compile", "a", "-t", tokenizer_file, "-o", path).err == ""
 
 
@@ -218,3 +228,60 @@ def test_structural_tags_and_requests(fsmc_command, tokenizer_file, tmp_path) ->
     assert fsmc_command("match", "--constraint", tmp_path / "request.json", "[]").code == 1
     (tmp_path / "tag.json").write_text('{"type": "tag"}')
     assert "format.begin: is missing" in fsmc_command("match", "--tag", tmp_path / "tag.json", "x").err
+
+
+LARGE = "(a|b)*a(a|b){10}"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("match", LARGE, "aaaaaaaaaaaaa"),
+        ("explain", LARGE, "aaaaaaaaaaaaa"),
+        ("explain", LARGE, "aaaaaaaaaaaaa", "-t", "TOKENIZER"),
+        ("inspect", LARGE),
+        ("sample", LARGE, "-n", "1"),
+        ("view", LARGE, "-o", "x.html"),
+        ("plot", LARGE, "aaaaaaaaaaaaa", "-t", "TOKENIZER", "-o", "x.svg"),
+        ("compile", LARGE, "-t", "TOKENIZER", "-o", "x.fsmc", "--no-cache"),
+    ],
+    ids=lambda command: command[0],
+)
+def test_a_limit_that_is_reached_can_be_set(fsmc_command, tokenizer_file, tmp_path, monkeypatch, command) -> None:
+    if command[0] == "plot":
+        pytest.importorskip("matplotlib", reason="no matplotlib: pip install 'fsmc[plot]'")
+    monkeypatch.chdir(tmp_path)
+    command = [tokenizer_file if word == "TOKENIZER" else word for word in command]
+    limits = {"max-states": ("50", "100000"), "max-bytes": ("1000", "100000000"), "max-seconds": ("0", "100")}
+    if command[0] == "view":
+        del limits["max-states"]  # of the page
+    for name, (low, high) in limits.items():
+        outcome = fsmc_command(*command, f"--{name}", low)
+        assert outcome.code == 4 and f"(--{name} sets it)" in outcome.err, outcome.err
+        assert fsmc_command(*command, f"--{name}", high).code == 0
+
+
+def test_limits_hold_for_every_source(fsmc_command, tokenizer_file, tmp_path) -> None:
+    schema, grammar, tag, index = (tmp_path / name for name in ("schema.json", "g.lark", "tag.json", "schema.fsmc"))
+    schema.write_text('{"properties": {"name": {"type": "string"}}}')
+    grammar.write_text('start: "(" start ")" | "x"')
+    tag.write_text('{"type": "tag", "begin": "<a>", "content": {"type": "any_text"}, "end": "</a>"}')
+    assert fsmc_command("compile", "--schema", schema, "-t", tokenizer_file, "-o", index).code == 0
+    texts = {"--schema": (schema, '{"name": "x"}'), "--grammar": (grammar, "((x))"), "--tag": (tag, "<a>y</a>")}
+    for option, (path, text) in texts.items():
+        assert fsmc_command("match", option, path, text).code == 0
+        assert fsmc_command("match", option, path, text, "--max-states", "2").code == 4, option
+    assert fsmc_command("match", "--choice", "abcd", "abcd", "--max-states", "2", "--max-seconds", "9").code == 4
+    assert fsmc_command("match", index, '{"name": "x"}', "--max-states", "2").code == 4
+    assert fsmc_command("match", index, '{"name": "x"}').code == 0
+    explained = ("explain", index, '{"name": "x"}', "-t", tokenizer_file)
+    assert fsmc_command(*explained, "--max-states", "2").code == 4 and fsmc_command(*explained).code == 0
+
+
+def test_a_page_of_more_states_than_machines_have_by_default(fsmc_command, tmp_path, monkeypatch) -> None:
+    from fsmc.compiler.automata import determinize
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(determinize, "MAX_STATES", 100)
+    assert fsmc_command("view", "a{150}", "-o", "x.html").code == 4
+    assert fsmc_command("view", "a{150}", "-o", "x.html", "--max-states", "300").code == 0

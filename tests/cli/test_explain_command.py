@@ -168,3 +168,38 @@ def test_tables_that_are_piped_are_as_wide_as_they_have_to_be(monkeypatch) -> No
         [sys.executable, "-m", "fsmc", "explain", "[a-z][0-9A-Zäöü]{2}|.{7}", "1234567"], capture_output=True, text=True
     ).stdout
     assert "byte   at   state   open   allowed   may come" in said
+
+
+def test_keywords_of_schemas_in_grammars_in_tags(fsmc_command, tmp_path) -> None:
+    grammar = 'start: "-"* value\nvalue: %json {"type": "object", "maxProperties": 1}'
+    path = tmp_path / "tag.json"
+    tags = [
+        {"type": "tag", "begin": "<a>", "content": {"type": "json_schema", "json_schema": {"maximum": 5}}, "end": "</a>"},
+        {"type": "tag", "begin": "<b>", "content": {"type": "grammar", "grammar": grammar, "syntax": "lark"}, "end": "</b>"},
+    ]  # fmt: skip
+    path.write_text(json.dumps({"type": "or", "elements": tags}))
+    document = fsmc_command("explain", "--tag", path, '<b>--{"x": 1, "y"', "--json").document
+    assert document["keywords"] == [{"pointer": "/maxProperties", "value": "1"}]
+    assert (document["schema_line"], document["grammar"]) == (2, "/elements/1/content/grammar")
+    said = fsmc_command("explain", "--tag", path, '<b>--{"x": 1, "y"').out
+    assert "in line 2 of the grammar at /elements/1/content/grammar" in said
+    document = fsmc_command("explain", "--tag", path, "<a>7", "--json").document
+    assert document["keywords"] == [{"pointer": "/elements/0/content/json_schema/maximum", "value": "5"}]
+    assert document["grammar"] is None
+    assert fsmc_command("explain", "--tag", path, "<b>-x", "--json").document["keywords"] == []
+
+
+@pytest.mark.parametrize("name", ["--grammar", "--constraint", "index"])
+def test_keywords_of_schemas_in_grammars(fsmc_command, tmp_path, tokenizer_file, name) -> None:
+    grammar = 'start: "<" value ">"\nvalue: %json {"properties": {"a": {"type": "integer", "maximum": 5}}}'
+    source, request, index = tmp_path / "g.lark", tmp_path / "request.json", tmp_path / "g.fsmc"
+    source.write_text(grammar)
+    request.write_text(json.dumps({"structured_outputs": {"grammar": grammar}}))
+    if name == "index":
+        assert fsmc_command("compile", "--grammar", source, "-t", tokenizer_file, "-o", index).code == 0
+    what = {"--grammar": [name, source], "--constraint": [name, request], "index": [index]}[name]
+    document = fsmc_command("explain", *what, '<{"a": 7}>', "--json").document
+    assert document["keywords"] == [{"pointer": "/properties/a/maximum", "value": "5"}]
+    assert document["schema_line"] == 2
+    said = fsmc_command("explain", *what, '<{"a": 7}>').out
+    assert "in the schema that begins in line 2 of the grammar" in said and "/properties/a/maximum  5" in said

@@ -133,6 +133,9 @@ def test_many_requests(fsmc_command, toy_folder, tmp_path) -> None:
     outcome = fsmc_command("generate", "--requests", path, "--model", toy_folder, "--batch-size", "1")
     assert outcome.code == 0 and json.loads(outcome.out)["line"] == 1
     assert json.loads(json.loads(outcome.out)["text"]) in ("yes", "no")
+    path.write_text(json.dumps({"prompt": "x", "regex": "(a|b)*a(a|b){10}", "max_tokens": 2}))
+    outcome = fsmc_command("generate", "--requests", path, "--model", toy_folder, "--max-states", "50")
+    assert outcome.code == 1 and "max_states=50 exceeded" in outcome.out
     outcome = fsmc_command("generate", "abc", "--requests", path, "--model", toy_folder)
     assert outcome.code == 2 and "--requests" in outcome.err
 

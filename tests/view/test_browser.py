@@ -306,6 +306,57 @@ def test_loops_have_room(open_page, tokenizer, source, opened, width) -> None:
     assert not found
 
 
+CROSSED = """() => {
+  const parent = id => graph.drawn.get(id).parent;
+  const holds = (box, id) => { for (let at = id; at; at = parent(at)) if (at === box) return true; return false; };
+  const rects = [...graph.drawn.values()].filter(node => node.kind === "box")
+    .map(node => [node, drawing.elements.get(node.id).querySelector("rect").getBBox()]);
+  const found = [];
+  for (const [edge, line] of drawing.elements) {
+    if (line.tagName !== "path") continue;
+    const points = [...Array(Math.ceil(line.getTotalLength())).keys()].map(i => line.getPointAtLength(i));
+    for (const [box, r] of rects) {
+      if (holds(box.id, edge.from) || holds(box.id, edge.to)) continue;
+      const meets = p => p.x > r.x + 1 && p.x < r.x + r.width - 1 && p.y > r.y + 1 && p.y < r.y + r.height - 1;
+      if (points.some(meets)) found.push([edge.from, edge.to, box.label]);
+    }
+  }
+  return found;
+}"""
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_no_edge_crosses_a_box_that_it_is_no_part_of(open_page, width) -> None:
+    """Where many are open, in each other and beside each other; and those that lead back go round their own box."""
+    from fsmc.compiler.schema.recipe import SchemaRecipe
+    from fsmc.compiler.schema.text_options import TextOptions
+
+    def definition(i: int) -> dict:
+        inner = {"next": {"$ref": f"#/$defs/{(i + 1) % 6}"}, "all": {"items": {"$ref": f"#/$defs/{(i + 2) % 6}"}}}
+        inner["all"]["type"] = "array"
+        names = {f"name{i}": {"type": "string"}, **inner}
+        return {"type": "object", "properties": names, "required": [f"name{i}"], "additionalProperties": False}
+
+    schema = {"$ref": "#/$defs/0", "$defs": {str(i): definition(i) for i in range(6)}}
+    machine = SchemaRecipe(schema, TextOptions(whitespace="json")).build().handed_over()
+    shown = open_page(page(machine, title="boxes"), viewport={"width": width, "height": 800})
+    for which in (0, 0, -1, 0, -1, 2, 1, 0, -1, 3, 0, -1):
+        shown.evaluate(
+            """n => { const boxes = [...graph.drawn.values()].filter(node => node.kind === "box" && !node.open); open(boxes.at(n)); }""",
+            which,
+        )
+        assert shown.evaluate(CROSSED) == []
+    assert shown.locator("#canvas .box.open").count() == 12
+    largest = shown.evaluate("Math.max(...[...drawing.layouts.values()].map(layout => layout.places.length))")
+    assert (
+        largest < shown.evaluate("graph.drawn.size") / 4
+    )  # each box is laid out by itself: opening one costs no more where many are open
+    back = """() => [...drawing.elements].filter(([edge, line]) => line.classList.contains("dotted"))
+      .filter(([edge, line]) => { const n = line.getTotalLength(), [a, b] = [0, n].map(at => line.getPointAtLength(at));
+        return drawing.wide ? b.x < a.x - 40 : b.y < a.y - 40; }).length"""
+    assert shown.evaluate(back) > 0
+
+
 def test_on_a_phone_nothing_covers_the_start(open_page, pages) -> None:
     shown = open_page(pages[1]["pattern"], viewport={"width": 390, "height": 800})
     start = shown.locator("#canvas .start").bounding_box()

@@ -48,7 +48,8 @@ class Blame:
 
     keywords: without any one of them the text could go on; or, if ``together``, without all of them. option: an option of the
     layout without which it could. is_syntax: no schema at all would help: it is not JSON, or not canonical.
-    complete: False where ``max_seconds`` ended the search: there may be more.
+    complete: False where ``max_seconds`` ended the search: there may be more. line: of a grammar, where the schema begins that has them.
+    grammar: of a structural tag, where that grammar is; the keywords are in a schema of it then, else in the tag.
     """
 
     keywords: tuple[Keyword, ...] = ()
@@ -56,6 +57,8 @@ class Blame:
     option: str | None = None
     is_syntax: bool = False
     complete: bool = True
+    line: int | None = None
+    grammar: str | None = None
 
 
 def blame(

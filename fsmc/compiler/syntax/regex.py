@@ -83,7 +83,10 @@ def parse_regex(
         )
     if len(pattern) > max_pattern_length:
         raise LimitExceeded(
-            "max_pattern_length", max_pattern_length, len(pattern), "raise the limit or split the pattern"
+            "max_pattern_length",
+            max_pattern_length,
+            len(pattern),
+            "split the pattern; parse_regex takes a higher limit",
         )
     try:
         pattern.encode()

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
+from fsmc.compiler.automata.recursion import RecursiveMachine
+from fsmc.compiler.cfg.blame import blame_in as blame_in_grammar
+from fsmc.compiler.cfg.recipe import GrammarRecipe
 from fsmc.compiler.errors import FsmcError
 from fsmc.compiler.schema.blame import (
     MAX_SECONDS,
@@ -50,7 +54,7 @@ def blame(recipe: TagRecipe, data: bytes, offset: int, *, max_seconds: float = M
 
     paths = list(_schemas(tag))
     if not paths or not without(paths):
-        return Blame()
+        return _in_grammars(recipe, tag, data, offset, deadline)
     while len(paths) > 1:  # which one it is, by halves
         half = paths[: len(paths) // 2]
         paths = half if without(half) else paths[len(half) :]
@@ -61,6 +65,30 @@ def blame(recipe: TagRecipe, data: bytes, offset: int, *, max_seconds: float = M
         return Blame()
     found, together, complete = search(tag, own, [own], helps, deadline)
     return Blame(tuple(Keyword(pointer_of(p), at_path(tag, p)) for p in found), together, complete=complete)
+
+
+def _in_grammars(recipe: TagRecipe, tag: Any, data: bytes, offset: int, deadline: float) -> Blame:
+    """The keywords of a schema in one of the tag's grammars."""
+
+    def build(path: Path, text: str, seconds: float) -> RecursiveMachine:
+        return replace(recipe, tag=exact_json(_replaced(tag, path, text))).build(max_seconds=seconds)
+
+    for path in _grammars(tag):
+        here = at_path(tag, path[:-1])
+        grammar = GrammarRecipe(here["grammar"], here.get("syntax", "ebnf"))
+        found = blame_in_grammar(grammar, partial(build, path), data, offset, deadline)
+        if found.keywords or not found.complete:
+            return replace(found, grammar=pointer_of(path))
+    return Blame()
+
+
+def _grammars(tag: Any, path: Path = ()) -> Iterator[Path]:
+    """The paths of the texts of grammars in a tag, but for what is inside of its schemas."""
+    for name, inner in tag.items() if isinstance(tag, dict) else enumerate(tag) if isinstance(tag, list) else ():
+        if name == "grammar" and isinstance(inner, str) and tag.get("type") == "grammar":
+            yield (*path, name)
+        elif name not in ("json_schema", "schema"):
+            yield from _grammars(inner, (*path, str(name)))
 
 
 def _schemas(tag: Any, path: Path = ()) -> Iterator[Path]:

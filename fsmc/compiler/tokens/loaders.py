@@ -128,7 +128,7 @@ def _tokenizer_eos(folder: Path, table: TokenTable) -> set[int]:
             continue
         if not isinstance(content, str) or content not in table.names:
             raise VocabularyError(
-                f"{folder / name}: eos_token {content!r} is not in the vocabulary; pass eos_token_ids to override"
+                f"{folder / name}: eos_token {content!r} is not in the vocabulary; pass eos_token_ids (--eos) to override"
             )
         eos.add(table.names[content])
     return eos
@@ -159,7 +159,11 @@ def _read_bytes(raw: bytes, where: str) -> TokenTable:
             return read_tekken(document, where)
         raise VocabularyError(
             f"{where}: JSON, but neither a tokenizer.json nor a tekken.json"
-            + (f" (it has {', '.join(sorted(map(str, document))[:8])})" if isinstance(document, dict) else "")
+            + (
+                f" (it has {', '.join(sorted(map(str, document))[:8]) or 'nothing'})"
+                if isinstance(document, dict)
+                else ""
+            )
         )
     if not raw:
         raise VocabularyError(f"{where}: the file is empty")

@@ -32,6 +32,22 @@ function leave({ x, y, width, height }, towards, wide) {
   return [onCircle(center, corner), corner];
 }
 
+const IN = "in", OUT = "out"; // where edges come into an open box and leave it
+
+// Where an edge passes the border of a box, level with a place inside: as a list.
+function onBorder({ x, y }, { x: cx, y: cy, width, height }, wide, comesIn) {
+  const side = comesIn ? -1 : 1;
+  return wide ? [{ x: cx + (side * width) / 2, y }] : [{ x, y: cy + (side * height) / 2 }];
+}
+
+// An edge that leaves a box on the far side of where it leads: it goes round the box, in the room that is between boxes.
+function roundIt({ x, y, width, height }, next, wide) {
+  if (wide ? next.x >= x : next.y >= y) return [];
+  const left = x - width / 2 - 9, right = x + width / 2 + 9, high = y - height / 2 - 9, low = y + height / 2 + 9;
+  if (wide) return [right, left].map(side => ({ x: side, y: next.y < y ? high - TITLE : low }));
+  return [low, high].map(side => ({ x: next.x < x ? left : right, y: side }));
+}
+
 const labelLength = edge => (edge.label ? short(edge.label) + (edge.text ? " " : "") : "").length + short(edge.text).length;
 
 // A curve through all points that turns back nowhere between them: cubic pieces with the slopes of Fritsch and Carlson, level at one point.
@@ -102,39 +118,85 @@ class Drawing {
     this.wide = wide;
   }
 
-  // Where all is: {places: id → {x, y, width, height}, ways: of each edge {x, y, points}, size}. What has the same form is laid out once:
-  // a part that calls itself looks the same at any depth.
+  // Where all is: {places: id → {x, y, width, height}, ways: of each edge {x, y, points}, size}. Each open box is laid out by itself, and is one
+  // node where it stands: what is large is made of small layouts, and no edge crosses a box that it has nothing to do with.
   layout(graph, wide) {
-    const nodes = [...graph.nodes.values()], number = new Map(nodes.map((node, i) => [node.id, i]));
-    const loops = new Map(graph.edges.filter(edge => edge.from === edge.to).map(edge => [edge.from, labelLength(edge) * CHARACTER]));
-    const sizes = nodes.map(node => {
-      const size = node.kind === "state" ? 2 * RADIUS : node.kind === "exit" ? 12 : 0;
-      const width = size || Math.min(node.label.length, MAX_LABEL) * CHARACTER + 40, height = size || 40, loop = loops.get(node.id);
-      if (node.open) return {};
-      if (loop === undefined) return { width, height };
-      return wide ? { width: Math.max(width, loop + 8), height: height + 2 * LOOP } : { width: width + 2 * (loop + 28), height };
+    const inner = new Map(), depths = new Map(); // box (or null) → {nodes, edges, …}; its depth
+    const parent = id => graph.nodes.get(id).parent;
+    const within = box => {
+      if (!inner.has(box)) inner.set(box, { nodes: [], links: [] });
+      return inner.get(box);
+    };
+    const depth = box => {
+      if (box === null) return 0;
+      if (!depths.has(box)) depths.set(box, 1 + depth(parent(box)));
+      return depths.get(box);
+    };
+    for (const node of graph.nodes.values()) within(node.parent).nodes.push(node);
+    graph.edges.forEach((edge, i) => { // an edge into a box or out of it is two: to its border, and on
+      if (edge.from === edge.to) return;
+      const [from, to] = [parent(edge.from), parent(edge.to)];
+      if (from === to) within(from).links.push({ i, from: edge.from, to: edge.to, length: labelLength(edge) });
+      else if (depth(from) < depth(to)) {
+        within(from).links.push({ i, from: edge.from, to, length: labelLength(edge) });
+        within(to).links.push({ i, from: IN, to: edge.to, length: 0 });
+      } else {
+        within(to).links.push({ i, from, to: edge.to, length: labelLength(edge) });
+        within(from).links.push({ i, from: edge.from, to: OUT, length: 0 });
+      }
     });
-    const parents = nodes.map(node => (node.parent ? number.get(node.parent) : -1));
-    const links = graph.edges.map(edge => [number.get(edge.from), number.get(edge.to), labelLength(edge)]);
-    const form = JSON.stringify([wide, parents, sizes.map(size => [size.width, size.height]), links]);
+    const loops = new Map(graph.edges.filter(edge => edge.from === edge.to).map(edge => [edge.from, labelLength(edge) * CHARACTER]));
+    const boxes = [...inner.keys()].sort((a, b) => depth(b) - depth(a)); // the innermost first
+    for (const box of boxes) {
+      const part = inner.get(box);
+      part.found = this.part(part, wide, node => (node.open && inner.has(node.id) ? inner.get(node.id).found.size : this.room(node, loops.get(node.id), wide)));
+    }
+    const places = new Map(), ways = [];
+    for (const box of boxes.reverse()) {
+      const { nodes, links, found } = inner.get(box), at = box === null ? null : places.get(box);
+      const shift = at ? { x: at.x - at.width / 2, y: at.y - at.height / 2 } : { x: 0, y: 0 };
+      const moved = ({ x, y }) => ({ x: x + shift.x, y: y + shift.y });
+      nodes.forEach((node, n) => places.set(node.id, { ...found.places[n], ...moved(found.places[n]) }));
+      links.forEach(({ i, from, to }, n) => {
+        const way = found.ways[n], points = way.points.map(moved);
+        if (from === IN) ways[i].points.splice(-1, 1, ...onBorder(points[0], at, wide, true), ...points.slice(1));
+        else if (to === OUT) ways[i].points.splice(0, 1, ...points.slice(0, -1), ...onBorder(points[points.length - 1], at, wide, false), ...roundIt(at, ways[i].points[0], wide));
+        else ways[i] = { ...moved(way), points };
+      });
+    }
+    return { places, ways, size: inner.get(null).found.size };
+  }
+
+  // How much room a node takes, with its loop.
+  room(node, loop, wide) {
+    const size = node.kind === "state" ? 2 * RADIUS : node.kind === "exit" ? 12 : 0;
+    const width = size || Math.min(node.label.length, MAX_LABEL) * CHARACTER + 40, height = size || 40;
+    if (loop === undefined) return { width, height };
+    return wide ? { width: Math.max(width, loop + 8), height: height + 2 * LOOP } : { width: width + 2 * (loop + 28), height };
+  }
+
+  // One box, or the whole, by itself. What has the same form is laid out once: a part that calls itself looks the same at any depth.
+  part({ nodes, links }, wide, sizeOf) {
+    const number = new Map(nodes.map((node, n) => [node.id, n])), sizes = nodes.map(sizeOf);
+    for (const { from, to } of links) for (const end of [from, to]) if (!number.has(end)) { number.set(end, sizes.length); sizes.push({ width: 0, height: 0 }); }
+    const ends = links.map(({ from, to, length }) => [number.get(from), number.get(to), length]);
+    const form = JSON.stringify([wide, sizes.map(({ width, height }) => [width, height]), ends]);
     if (!this.layouts.has(form)) {
-      if (this.layouts.size > 100) this.layouts.clear();
-      const layout = new dagre.graphlib.Graph({ compound: true, multigraph: true });
+      if (this.layouts.size > 300) this.layouts.clear();
+      const layout = new dagre.graphlib.Graph({ multigraph: true });
       layout.setGraph({ rankdir: wide ? "LR" : "TB", nodesep: 22, ranksep: 40, edgesep: 12, marginx: 24, marginy: 24 });
-      sizes.forEach((size, i) => layout.setNode(String(i), size));
-      parents.forEach((parent, i) => { if (parent >= 0) layout.setParent(String(i), String(parent)); });
-      links.forEach(([from, to, length], i) => { // dagre has no place for loops that could be read: they sit on top
-        if (from !== to) layout.setEdge(String(from), String(to), { width: length ? length * CHARACTER + 14 : 0, height: length ? 26 : 0, labelpos: "c" }, "e" + i);
+      sizes.forEach(({ width, height }, n) => layout.setNode(String(n), { width, height }));
+      ends.forEach(([from, to, length], n) => { // dagre has no place for loops that could be read: they sit on top
+        layout.setEdge(String(from), String(to), { width: length ? length * CHARACTER + 14 : 0, height: length ? 26 : 0, labelpos: "c" }, "e" + n);
       });
       dagre.layout(layout);
       this.layouts.set(form, {
-        places: nodes.map((_, i) => layout.node(String(i))),
-        ways: links.map(([from, to], i) => (from === to ? null : layout.edge(String(from), String(to), "e" + i))),
+        places: nodes.map((_, n) => layout.node(String(n))),
+        ways: ends.map(([from, to], n) => layout.edge(String(from), String(to), "e" + n)),
         size: { width: layout.graph().width, height: layout.graph().height },
       });
     }
-    const { places, ways, size } = this.layouts.get(form);
-    return { places: new Map(nodes.map((node, i) => [node.id, places[i]])), ways, size };
+    return this.layouts.get(form);
   }
 
   markers() {
