@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import os
 import random
 import re
+import subprocess
+import sys
 import threading
 import time
 import weakref
@@ -533,6 +536,55 @@ def test_an_engine_that_nobody_holds_is_gone(toy: Any) -> None:
     assert gone() is None
     thread.join(30)
     assert not thread.is_alive()
+
+
+def test_a_started_engine_that_nobody_holds_is_gone(toy: Any) -> None:
+    """As soon as all is answered; a ticket that is kept does not hold it, nor does the wait for work."""
+    engine = engine_of(toy).start()
+    threads, gone = [engine._thread], weakref.ref(engine)
+    tickets = [engine.submit(Request(PROMPT, max_new_tokens=n)) for n in (3, 30)]
+    del engine
+    assert [ticket.result(30).finish_reason for ticket in tickets] == ["length"] * 2
+    for thread in threads:
+        assert thread is not None
+        thread.join(30)
+        assert not thread.is_alive()
+    gc.collect()
+    assert gone() is None
+
+
+_LEAVING = """
+import os, sys, threading, time
+import torch
+torch.set_num_threads(1)
+from fsmc.runtime.engine import Engine
+from fsmc.runtime.request import Request
+from fsmc.runtime.toy_model import toy_model
+
+model, tokenizer, vocab = toy_model()
+for n in range(8):
+    pid = os.fork()
+    if not pid:
+        engine = Engine(model, tokenizer, vocab)
+        requests = [Request("Hm", max_new_tokens=2000) for _ in range(4)]
+        if n % 2:
+            engine.start()
+            tickets = [engine.submit(request) for request in requests]
+        else:
+            threading.Thread(target=engine.run, args=(requests,), daemon=True).start()
+        while not engine._running:
+            time.sleep(0.001)
+        time.sleep(0.02)
+        sys.exit(7)
+    print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="many processes from one")
+def test_a_program_that_ends_while_a_pass_is_computed() -> None:
+    """Python stops the thread inside the model, which aborts the process, unless the pass is waited for."""
+    done = subprocess.run([sys.executable, "-c", _LEAVING], capture_output=True, text=True, timeout=300)
+    assert done.stdout.split() == ["7"] * 8, done.stderr
 
 
 def test_closing_ends_the_thread_for_masks(toy: Any) -> None:

@@ -9,6 +9,7 @@ import tracemalloc
 
 import pytest
 
+from fsmc import jit
 from fsmc.compiler.grammar import CompiledGrammar
 from fsmc.compiler.pipeline import GrammarCompiler
 from fsmc.compiler.tokens.vocabulary import Vocabulary
@@ -231,6 +232,25 @@ def test_closing(compiler):
     assert "closed" in refused(manager.request("regex", "c").wait(), "cancelled")
     compiler.gate.set()
     assert isinstance(running.wait(), CompiledGrammar)
+
+
+def test_what_runs_when_python_ends_comes_to_its_limits(monkeypatch):
+    monkeypatch.setattr(jit, "_is_over", False)
+    began = threading.Event()
+
+    class Endless(GrammarCompiler):
+        def compile_regex(self, pattern, **options):
+            while True:
+                began.set()
+                super().compile_regex("(a|b)*a(a|b){9}|" + "x" * random.randrange(9), **options)
+
+    manager = GrammarManager(Endless(VOCAB, cache_dir=None), max_workers=1, timeout=1000)
+    runs, waits = manager.request("regex", "a"), manager.request("regex", "b")
+    assert began.wait(30)
+    manager._threads.begin_to_end()
+    manager._threads.wait_to_end(time.monotonic() + 30)
+    assert manager.n_running == manager.n_waiting == 0
+    assert refused(waits._job.outcome, "cancelled") and "max_seconds" in refused(runs._job.outcome)
 
 
 def test_more_than_may_wait(compiler):
