@@ -443,6 +443,27 @@ def test_a_pass_that_fails_ends_whom_it_fails_for_alone(toy: Any, grammars: Any)
     assert engine.run(requests[:1])[0].text == expected[0]
 
 
+def test_a_machine_that_may_not_grow_further_ends_whom_it_is_too_small_for(toy: Any, grammars: Any) -> None:
+    """What was built before stays usable, for others of the same grammar too."""
+    names = {f"member{n}": {"enum": [f"text {n}", n]} for n in range(40)}
+    schema = {"type": "object", "properties": names, "required": list(names), "additionalProperties": False}
+    compiler = fsmc.GrammarCompiler(toy.vocab, cache_dir=None, whitespace="json", property_order="any")
+    needed = compiler.compile_json_schema(schema).machine
+    small = fsmc.GrammarCompiler(
+        toy.vocab, cache_dir=None, whitespace="json", property_order="any", max_states=needed.n_states + 200
+    )
+    engine, tight = engine_of(toy), small.compile_json_schema(schema)
+    requests = [
+        Request(PROMPT, grammar, jump=jump, max_new_tokens=200)
+        for grammar, jump in ((tight, "canonical"), (grammars["only this"], "off"), (tight, "off"), (None, "off"))
+    ]
+    first, other, second, free = engine.run(requests)
+    assert isinstance(first.error, LimitExceeded) and isinstance(second.error, LimitExceeded)
+    assert first.error.name == "max_states" and other.text == "only this" and free.error is None
+    (short,) = engine.run([Request(PROMPT, tight, jump="off", max_new_tokens=1)])
+    assert short.finish_reason == "length" and short.text.startswith("{")
+
+
 def test_abort(toy: Any, grammars: Any) -> None:
     engine = engine_of(toy, max_batch_size=2)
     pending = Pending(None, 10**9)

@@ -10,6 +10,7 @@ import tracemalloc
 import pytest
 
 from fsmc import jit
+from fsmc.compiler.cfg import rules
 from fsmc.compiler.grammar import CompiledGrammar
 from fsmc.compiler.pipeline import GrammarCompiler
 from fsmc.compiler.tokens.vocabulary import Vocabulary
@@ -156,6 +157,17 @@ def test_validation_does_not_compile_what_is_large(compiler, manager):
     assert manager.validate("regex", r"(a|b)*a(a|b){22}") is None
     assert manager.validate("json_schema", {"type": "array", "items": {"maxLength": 10**6, "type": "string"}}) is None
     assert time.thread_time() - began < 2 and not compiler.compiled and not manager.stats()
+
+
+def test_validation_looks_at_its_clock_within_a_rule(manager, monkeypatch):
+    looked_at = []
+    weight = rules._weight
+    monkeypatch.setattr(rules, "_weight", lambda *arguments: looked_at.append(arguments) or weight(*arguments))
+    source = "root ::= " + " | ".join(f'"{n}"' for n in range(1000))
+    assert manager.validate("grammar", source) is None and len(looked_at) >= 1000
+    looked_at.clear()
+    monkeypatch.setattr(manager_module, "VALIDATION_SECONDS", 0)
+    assert manager.validate("grammar", source) is None and len(looked_at) < 2
 
 
 def test_a_limit_that_is_reached():
