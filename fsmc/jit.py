@@ -15,6 +15,7 @@ import atexit
 import contextlib
 import ctypes
 import gc
+import math
 import os
 import subprocess
 import sys
@@ -45,7 +46,16 @@ def working_seconds() -> float:
     True
     """
     spent, began = _compiling
-    return (time.perf_counter() if began is None else began) - spent
+    return math.inf if _is_over else (time.perf_counter() if began is None else began) - spent
+
+
+_is_over = False
+
+
+def end_all_limits() -> None:
+    """Whatever has a limit on its time has reached it: Python ends, and would not wait for a thread in the middle of a kernel."""
+    global _is_over
+    _is_over = True
 
 
 _compiling: tuple[float, float | None] = 0.0, None

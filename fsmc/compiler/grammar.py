@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
@@ -35,6 +35,8 @@ MAX_INDEX_BYTES = 1 << 30
 _STATE_BYTES = 500
 """Of the key of a state that is made as it is walked, and what the builder knows of it."""
 
+_ATTRIBUTES = frozenset(["dfa", "kind", "machine", "stats", "vocab"])
+
 Progress = Callable[[int, int], None]
 """Called with (states done, states in all) while a whole index is built."""
 
@@ -60,7 +62,7 @@ class CompiledGrammar:
 
     ``machine`` is the RSM that runs, ``dfa`` the same as a plain DFA (None if it has calls, as those of schemas do), ``vocab`` the vocabulary,
     ``kind`` and ``source`` what it was compiled from, ``stats`` how that went, ``masks`` where the rows of allowed tokens
-    come from: computed when a state is first met, or a whole `TokenIndex` after `build_index`.
+    come from: computed when a state is first met, or a whole `TokenIndex` after `build_index`. None of them can be set.
 
     >>> import fsmc
     >>> vocab = fsmc.Vocabulary.from_tokens([b"yes", b"no", b"n", b""], eos_token_ids=[3])
@@ -92,6 +94,15 @@ class CompiledGrammar:
         self._index, self._on_index = index, on_index
         self._lazy: LazyMasks | None = None
         self._jump_map: JumpForwardMap | None = None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """What is shared does not change. AttributeError."""
+        if name[0] != "_" and (name in self.__dict__ or name not in _ATTRIBUTES):
+            raise AttributeError(f"a compiled grammar is shared and does not change: its {name} cannot be set")
+        object.__setattr__(self, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"a compiled grammar is shared and does not change: its {name} cannot be deleted")
 
     def __repr__(self) -> str:
         shown = self._source if len(self._source) <= 40 else self._source[:39] + "…"
@@ -332,6 +343,8 @@ class CompiledGrammar:
         vocab: Vocabulary,
         where: str,
         limits: Mapping[str, Any] | None = None,
+        *,
+        from_cache: bool = False,
     ) -> CompiledGrammar:
         if "markers" in metadata:
             vocab = vocab.with_markers(int(i) for i in metadata["markers"].split() if int(i) in vocab.special_token_ids)
@@ -341,6 +354,7 @@ class CompiledGrammar:
                 f"this one is {vocab.fingerprint[:12]}…): compile it again for this tokenizer"
             )
         machine, index, stats, recipe = _unpack(arrays, metadata, where, limits)
+        stats = replace(stats, from_cache=True) if from_cache else stats
         kind, source = metadata["grammar_kind"], metadata["source"]
         notes = tuple(metadata.get("notes", "").splitlines())
         return cls(machine, vocab, kind=kind, source=source, stats=stats, index=index, recipe=recipe, notes=notes)

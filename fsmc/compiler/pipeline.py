@@ -15,7 +15,6 @@ import sys
 import time
 import unicodedata
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -357,11 +356,10 @@ class GrammarCompiler:
             arrays, metadata = from_bytes(data, kind=FILE_KIND)
             if metadata.get("key") != key:
                 raise IndexFileError("entry of another grammar")
-            grammar = CompiledGrammar._from_parts(arrays, metadata, self.vocab, "cache entry")
+            grammar = CompiledGrammar._from_parts(arrays, metadata, self.vocab, "cache entry", from_cache=True)
         except IndexFileError as error:
             log.warning("damaged cache entry %s… (%s): compiling again", key[:12], error)
             return None
-        grammar.stats = replace(grammar.stats, from_cache=True)
         return grammar
 
     def _finish(

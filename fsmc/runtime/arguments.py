@@ -22,7 +22,7 @@ def integer(name: str, value: Any, least: int | None = None, allowed: str = "") 
     ...
     TypeError: top_k must be an integer, not float (1.5)
     """
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
+    if isinstance(value, bool) or not hasattr(value, "__index__") or str(getattr(value, "dtype", "")).endswith("bool"):
         raise TypeError(f"{name} must be an integer, not {described(value)}")
     try:
         number = operator.index(value)
@@ -34,12 +34,18 @@ def integer(name: str, value: Any, least: int | None = None, allowed: str = "") 
 
 
 def integers(name: str, values: Iterable[Any]) -> list[int]:
-    """Integers, of any kind that Python can index with. TypeError."""
-    found = list(items(name, values, "a list of integers"))
-    try:
-        return list(map(operator.index, found))
-    except TypeError:
-        return [integer(f"{name}[{i}]", x) for i, x in enumerate(found)]
+    """Integers, of any kind that Python can index with; no bools. TypeError.
+
+    >>> integers("draft", [7, True])
+    Traceback (most recent call last):
+    ...
+    TypeError: draft[1] must be an integer, not bool (True)
+    """
+    given = values.tolist() if hasattr(values, "tolist") else values
+    found = items(name, given, "a list of integers")
+    if all(type(x) is int for x in found):
+        return list(found)
+    return [integer(f"{name}[{i}]", x) for i, x in enumerate(found)]
 
 
 def byte_string(function: str, data: Any) -> bytes:

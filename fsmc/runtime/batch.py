@@ -6,7 +6,6 @@ code, so that two threads take as long as one (measured on 166 misses of 32 sche
 
 from __future__ import annotations
 
-import operator
 import os
 import threading
 from collections.abc import Callable, Sequence
@@ -20,6 +19,7 @@ from fsmc.compiler.automata.dfa import Array
 from fsmc.compiler.errors import BudgetExceeded
 from fsmc.compiler.tokens.lazy_masks import Row
 from fsmc.jit import copy_bytes, ints_at, kernel
+from fsmc.runtime.arguments import integer
 from fsmc.runtime.mask_arrays import mask_rows
 from fsmc.runtime.matcher import GrammarMatcher
 from fsmc.runtime.reasoning import ReasoningGate
@@ -69,7 +69,7 @@ def fill_bitmask_batch(
         raise ValueError(f"{len(matchers)} matchers need as many budgets, not {len(max_tokens)}")
     if len(matchers) == 1 and isinstance(matchers[0], GrammarMatcher) and (rows is None or len(rows) == 1):
         return matchers[0].fill_next_token_bitmask(
-            mask, 0 if rows is None else operator.index(rows[0]), max_tokens[0] if max_tokens else None
+            mask, 0 if rows is None else integer("rows[0]", rows[0]), max_tokens[0] if max_tokens else None
         )
     found: list[Row] = []  # held here until they are copied: another thread may drop them from its cache
     places: list[Any] = []
@@ -77,7 +77,7 @@ def fill_bitmask_batch(
     alone: list[tuple[int, GrammarMatcher | ReasoningGate, int | None]] = []  # filled afterwards, one by one
     vocab_size = 0
     for i, matcher in enumerate(matchers):
-        left = None if max_tokens is None else max_tokens[i]
+        left = None if max_tokens is None or max_tokens[i] is None else integer(f"max_tokens[{i}]", max_tokens[i])
         if isinstance(matcher, ReasoningGate):
             if matcher.matcher is None:
                 if left is not None and (needed := matcher.num_tokens_to_complete()) > left:

@@ -6,6 +6,7 @@ is bit ``t % 32`` of ``mask[i, t // 32]``. Applying a mask sets the logits of al
 
 from __future__ import annotations
 
+import operator
 import sys
 from collections.abc import Sequence
 from functools import lru_cache
@@ -36,12 +37,17 @@ _NUMPY_FLOATS = {np.dtype(name): _MINUS_INFINITY[name] for name in ("float16", "
 def allocate_token_bitmask(batch_size: int, vocab_size: int) -> npt.NDArray[np.int32]:
     """A mask that allows everything: int32[batch_size, ceil(vocab_size / 32)], all bits set.
 
-    ``vocab_size`` is the width of the mask in tokens, usually ``vocabulary.size``. Raises ValueError on negative sizes.
+    ``vocab_size`` is the width of the mask in tokens, usually ``vocabulary.size``. Raises ValueError on negative sizes,
+    TypeError for what is no integer.
 
     >>> allocate_token_bitmask(2, 100)
     array([[-1, -1, -1, -1],
            [-1, -1, -1, -1]], dtype=int32)
     """
+    for name, size in (("batch_size", batch_size), ("vocab_size", vocab_size)):
+        if isinstance(size, bool) or not hasattr(size, "__index__"):
+            raise TypeError(f"{name} must be an integer, not {type(size).__name__} ({size!r})")
+    batch_size, vocab_size = operator.index(batch_size), operator.index(vocab_size)
     if batch_size < 0 or vocab_size < 0:
         raise ValueError(f"batch_size={batch_size} and vocab_size={vocab_size} must not be negative")
     return np.full((batch_size, -(-vocab_size // BITS_PER_WORD)), -1, dtype=np.int32)

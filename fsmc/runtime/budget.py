@@ -60,6 +60,9 @@ MAX_REGULAR_STEPS = 400_000
 """States of a machine without calls that are looked at for a shortest text: no more than it has are, each once."""
 MAX_STEPS = 10_000
 """States looked at in one search for an end that depends on what was read."""
+MAX_SECONDS = 10.0
+"""For one end that depends on what was read: an array of two thousand items that have to differ takes longer, and whoever else waits
+for the same thread would wait as long."""
 MAX_HARD_ENDS = 2
 """Places for which a plan is too hard to find, after which no more are looked for in one mask: each takes half a second."""
 _MAX_PLANS, _MAX_TOO_HARD = 1 << 19, 256
@@ -380,7 +383,7 @@ def _steps_of(machine: RecursiveMachine) -> Steps | None:
 def _sampler_of(schema: SchemaMachine) -> InstanceSampler:
     from fsmc.compiler.schema.sampling import InstanceSampler
 
-    return InstanceSampler(schema, seed=0, max_steps=MAX_STEPS)
+    return InstanceSampler(schema, seed=0, max_steps=MAX_STEPS, max_seconds=MAX_SECONDS)
 
 
 def _recorded_of(machine: RecursiveMachine, is_spelled: Callable[[bytes], bool]) -> Recorded | None:

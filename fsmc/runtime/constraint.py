@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any, Protocol, runtime_checkable
 
 from fsmc.compiler.errors import TokenRejected
+from fsmc.runtime.arguments import items
 
 
 @runtime_checkable
@@ -36,7 +37,7 @@ class Constraint(Protocol):
 def accepted_prefix(probe: Constraint, token_ids: Iterable[int]) -> int:
     """How many of these tokens ``probe`` accepts, one after the other; it is left where they end."""
     n_accepted = 0
-    for token_id in token_ids:
+    for token_id in items("token_ids", token_ids, "a list of token ids"):
         if not probe.accept_token(token_id):
             break
         n_accepted += 1

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from fsmc.runtime.arguments import integer, integers
+from fsmc.runtime.arguments import LARGEST_TOKEN_ID, integer, integers, shown
 from fsmc.runtime.mask_arrays import mask_rows
 
 if TYPE_CHECKING:
@@ -39,7 +39,8 @@ def fill_draft_bitmasks(
     stands before it. None: a chain. max_tokens: how many tokens the whole text may still have, see
     `GrammarMatcher.fill_next_token_bitmask`; those of a path count. mask: int32[batch, n_words] as from `allocate_token_bitmask`.
 
-    Returns bool[k]: which tokens could be accepted, with all those before them. Raises ValueError for parents that do not
+    Returns bool[k]: which tokens the rows allow, with all those before them (where items have to differ these may be fewer than
+    `GrammarMatcher.validate_tokens` would take: see `GrammarMatcher.fill_next_token_bitmask`). Raises ValueError for parents that do not
     fit, IndexError for rows that do not exist, before anything is written; and what filling a mask raises.
 
     >>> import fsmc
@@ -96,14 +97,15 @@ def _check_is_matcher(matcher: Any) -> None:
 def _checked_parents(parents: Sequence[int] | None, k: int) -> npt.NDArray[np.int64]:
     if parents is None:
         return np.arange(-1, k - 1)
-    before = np.array(integers("parents", parents), np.int64)
+    before = integers("parents", parents)
     if len(before) != k:
         raise ValueError(f"a draft of {k} tokens has as many parents, not {len(before)}")
-    wrong = np.flatnonzero((before < -1) | (before >= np.arange(k)))
-    if len(wrong):
-        i = int(wrong[0])
-        raise ValueError(f"parents[{i}]={before[i]}: a token follows one that stands before it in the draft, or -1")
-    return before
+    for i, parent in enumerate(before):
+        if not -1 <= parent < i:
+            raise ValueError(
+                f"parents[{i}]={shown(parent)}: a token follows one that stands before it in the draft, or -1"
+            )
+    return np.array(before, np.int64)
 
 
 @dataclass(frozen=True)
@@ -129,9 +131,11 @@ class RowLayout:
     @classmethod
     def of(cls, draft_lengths: Sequence[int], constrained: Sequence[bool] | None = None) -> RowLayout:
         """The layout of requests with drafts of these lengths. ValueError for a negative one, or as many flags as not."""
-        lengths = np.array(integers("draft_lengths", draft_lengths), np.int64)
-        if (lengths < 0).any():
-            raise ValueError(f"a draft cannot have {lengths.min()} tokens")
+        given = integers("draft_lengths", draft_lengths)
+        for length in given:
+            if not 0 <= length <= LARGEST_TOKEN_ID:
+                raise ValueError(f"a draft cannot have {shown(length)} tokens")
+        lengths = np.array(given, np.int64)
         flags = np.ones(len(lengths), np.bool_) if constrained is None else np.array(constrained, np.bool_)
         if flags.shape != lengths.shape:
             raise ValueError(f"{len(lengths)} requests need as many flags, not {flags.size}")

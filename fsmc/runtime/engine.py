@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, TypeVar
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 import torch
 
@@ -29,6 +29,7 @@ from fsmc.runtime.mask_thread import MaskThread
 from fsmc.runtime.matcher import GrammarMatcher
 from fsmc.runtime.packed_model import PackedModel, Part
 from fsmc.runtime.prefix_cache import PrefixCache, common_prefix_length
+from fsmc.runtime.python_end import ends_with_python
 from fsmc.runtime.reasoning import ReasoningGate
 from fsmc.runtime.request import PendingGrammar, Request, Response, Ticket
 from fsmc.runtime.sampling import SamplingBatch
@@ -40,6 +41,8 @@ WORTH_WAITING_FOR = 4
 """A request waits one pass for another that is just reading the same beginning, if that spares it so many tokens."""
 
 _IDLE_SECONDS = 0.01
+_LOOK_AFTER_SECONDS = 0.2
+"""How often a thread that has nothing to do looks whether anybody still holds its engine."""
 _NOT_FROM_A_STEP = "a function of a request, called by a step, may submit and abort; it can neither step nor run"
 
 
@@ -110,6 +113,7 @@ class Engine:
         self._closing = False
         self._step_lock = threading.Lock()
         self._stepper: int | None = None  # the thread that steps
+        ends_with_python(self)
 
     # --------------------------------------------------------------------------------------------------- for callers
 
@@ -162,25 +166,35 @@ class Engine:
         return [ticket.result() for ticket in tickets]
 
     def start(self) -> Engine:
-        """Step in a thread of its own from now on, until `close`."""
+        """Step in a thread of its own from now on, until `close`, or until everything is answered and nobody holds the engine."""
         if self._thread is None:
-            self._thread = threading.Thread(target=self._serve, daemon=True, name="fsmc-engine")
+            self._thread = _Stepping(ref(self), self._news)
+            ends_with_python(self._thread)
             self._thread.start()
         return self
 
     def close(self) -> None:
         """Abort what there is, and end the threads. From a function of a request, which a step calls: after that step."""
-        with self._news:
-            self._closing = True
-            for row in [*self._running, *self._waiting]:
-                row.ticket.abort()
-            self._news.notify()
+        self.begin_to_end()
         if self._stepper == threading.get_ident():
             return  # whoever steps answers what was aborted
         if self._thread is not None:
             self._thread.join()
         self.step()  # which answers what was aborted, and computes nothing
         self._mask_thread.close()
+
+    def begin_to_end(self) -> None:
+        """Take no more requests, and abort what there is at the next step."""
+        with self._news:
+            self._closing = True
+            for row in [*self._running, *self._waiting]:
+                row.ticket.abort()
+            self._news.notify()
+
+    def wait_to_end(self, until: float) -> None:
+        """Python ends: wait for the step that is under way, whosever thread it is in; there will be no other."""
+        if self._stepper != threading.get_ident():
+            self._step_lock.acquire(timeout=max(until - time.monotonic(), 0))
 
     def __enter__(self) -> Engine:
         return self
@@ -385,30 +399,56 @@ class Engine:
             row.fail(error)
             return None
 
-    def _serve(self) -> None:
-        """The thread's life: step, or wait for something to do."""
-        closed = False
-        try:
-            while not self._closing:
-                if not self.step():
-                    with self._news:
-                        if not self._closing:
-                            self._news.wait(_IDLE_SECONDS if self._waiting else None)
-            closed = True
-        finally:  # also if it dies: nobody must wait for ever
+    def _end(self, closed: bool) -> None:
+        """Its thread ends: nobody must wait for ever."""
+        with self._news:
+            self._closing = True
+            rows = [*self._running, *self._waiting]
+            self._running, self._waiting, self._sampling = [], [], SamplingBatch.of([])
+        for row in rows:
+            if row.finish_reason is None:
+                if closed:
+                    row.finish_reason = "abort"
+                    self._guarded(row, self._give_up, row, [])
+                else:
+                    row.fail(RuntimeError("the engine ended before this request"))
+            row.respond()
+        self._mask_thread.close()
+
+
+class _Stepping(threading.Thread):
+    """An engine's thread: steps, or waits for something to do. While it waits it does not hold the engine."""
+
+    def __init__(self, engine: ref[Engine], news: threading.Condition) -> None:
+        super().__init__(daemon=True, name="fsmc-engine")
+        self._engine, self._news = engine, news
+
+    def run(self) -> None:
+        while (engine := self._engine()) is not None:
+            closed = False
+            try:
+                while not engine._closing and engine.step():
+                    pass
+                closed = engine._closing
+            except BaseException:
+                engine._end(closed=False)
+                raise
+            if closed:
+                return engine._end(closed=True)
             with self._news:
-                self._closing = True
-                rows = [*self._running, *self._waiting]
-                self._running, self._waiting, self._sampling = [], [], SamplingBatch.of([])
-            for row in rows:
-                if row.finish_reason is None:
-                    if closed:
-                        row.finish_reason = "abort"
-                        self._guarded(row, self._give_up, row, [])
-                    else:
-                        row.fail(RuntimeError("the engine ended before this request"))
-                row.respond()
-            self._mask_thread.close()
+                if engine._closing:
+                    continue
+                is_waiting = bool(engine._waiting)
+                if not is_waiting:
+                    del engine
+                self._news.wait(_IDLE_SECONDS if is_waiting else _LOOK_AFTER_SECONDS)
+
+    def begin_to_end(self) -> None:
+        """Its engine was told."""
+
+    def wait_to_end(self, until: float) -> None:
+        """It frees the tensors of an engine that nobody else holds."""
+        self.join(max(until - time.monotonic(), 0))
 
 
 def _timed(function: Callable[..., T], *arguments: Any) -> tuple[T, float]:

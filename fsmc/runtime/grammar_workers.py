@@ -11,6 +11,8 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 
 from fsmc.compiler.grammar import CompiledGrammar
+from fsmc.jit import end_all_limits
+from fsmc.runtime.python_end import ends_with_python
 
 log = logging.getLogger("fsmc")
 
@@ -103,6 +105,7 @@ class CompileThreads:
         self._wake = threading.Condition(self.lock)
         self._waiting: deque[Job] = deque()
         self._running: dict[threading.Thread, Job | None] = {}
+        ends_with_python(self)
 
     @property
     def n_waiting(self) -> int:
@@ -144,6 +147,17 @@ class CompileThreads:
                 job.finish(InvalidGrammar("the grammar manager was closed", "cancelled"))
             self._waiting.clear()
             self._wake.notify_all()
+
+    def begin_to_end(self) -> None:
+        """Take no more jobs; those that run reach their limits now."""
+        self.close()
+        if self.n_running:
+            end_all_limits()
+
+    def wait_to_end(self, until: float) -> None:
+        """Python ends: wait for the jobs that run."""
+        while self.n_running and time.monotonic() < until:
+            time.sleep(0.001)
 
     def _start_threads(self) -> None:
         for thread, job in list(self._running.items()):

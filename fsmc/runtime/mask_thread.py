@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from queue import SimpleQueue
+
+from fsmc.runtime.python_end import ends_with_python
 
 _LOOK_AFTER_SECONDS = 0.2
 """How often one who waits looks whether the thread is still there."""
@@ -55,6 +58,7 @@ class MaskThread:
     def __init__(self) -> None:
         self._thread: threading.Thread | None = None
         self._jobs: SimpleQueue[Job | None] = SimpleQueue()
+        ends_with_python(self)
 
     def start(self, function: Callable[[], None]) -> Job:
         """Have ``function`` called; calling it twice must do no harm."""
@@ -72,6 +76,15 @@ class MaskThread:
         self._jobs.put(None)
         if thread is not None and thread is not threading.current_thread():
             thread.join()
+
+    def begin_to_end(self) -> None:
+        """End the thread after the job that it has."""
+        self._jobs.put(None)
+
+    def wait_to_end(self, until: float) -> None:
+        """Python ends: wait for the thread."""
+        if (thread := self._thread) is not None:
+            thread.join(max(until - time.monotonic(), 0))
 
     def __del__(self) -> None:
         """Nobody can ask it for anything any more: let the thread end."""

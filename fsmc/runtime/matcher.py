@@ -6,7 +6,6 @@ configurations before. Everything heavy (machine, masks, forced text) belongs to
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -41,7 +40,7 @@ class GrammarMatcher:
     """The progress of one request under a compiled grammar.
 
     grammar: a `CompiledGrammar`. stop_token_ids: the ids that end the text, for this request (default: the vocabulary's
-    EOS ids; ValueError for an id outside the vocabulary). They are allowed exactly where the text may end, and are never
+    EOS ids; TypeError, ValueError for what is no id of the vocabulary). They are allowed exactly where the text may end, and are never
     text, even if the vocabulary has bytes for them. max_rollback_tokens: how far `rollback` may go back (None: to the
     start).
 
@@ -116,13 +115,19 @@ class GrammarMatcher:
     # ------------------------------------------------------------------------------------------------- going forward
 
     def accept_token(self, token_id: int) -> bool:
-        """Take one token. False, and nothing changes, if it is not allowed: also for ids outside the vocabulary.
+        """Take one token. False, and nothing changes, if it is not allowed: also for ids outside the vocabulary. TypeError for
+        what is no integer (numpy's are; True and 1.0 are none).
 
         A stop token is allowed where the text may end, and terminates the matcher. After that only stop tokens are
         allowed; taking one again changes nothing, not even the history. One that the constraint names (``<|call|>``, say) is
         part of the text where that has it, and terminates the matcher if the text may end after it.
+
+        All that a mask allows is accepted, and nothing else, with one exception: a token that ends an item of an array with
+        ``uniqueItems`` and goes on into the next is accepted where the text can go on so, but a mask may leave it out (see
+        `fill_next_token_bitmask`).
         """
-        token_id = operator.index(token_id)
+        if type(token_id) is not int:
+            token_id = integer("token_id", token_id)
         if token_id in self._stop_ids:
             if self._terminated:
                 return True
@@ -163,7 +168,11 @@ class GrammarMatcher:
         return True
 
     def validate_tokens(self, token_ids: Iterable[int]) -> int:
-        """How many of these tokens could be accepted, one after the other. The matcher stays where it is."""
+        """How many of these tokens `accept_token` would take, one after the other. The matcher stays where it is.
+
+        A mask may leave out some of them where items have to differ (see `fill_next_token_bitmask`): what a verifier that
+        samples from masks can take of a draft, `fill_draft_bitmasks` tells.
+        """
         return accepted_prefix(self.fork(), token_ids)
 
     def rejection(self, token_id: int) -> TokenRejected:
@@ -175,7 +184,7 @@ class GrammarMatcher:
         >>> print(matcher.rejection(1))
         token 1 (b'yet') is not allowed here: after b'ye' comes 's'
         """
-        token_id = operator.index(token_id)
+        token_id = integer("token_id", token_id)
         if not 0 <= token_id < self._size:
             return TokenRejected(f"token {token_id} is not one of the {self._size} ids of the vocabulary")
         data, probe = self._grammar.vocab.token(token_id), self.fork()
@@ -205,9 +214,9 @@ class GrammarMatcher:
     def rollback(self, num_tokens: int = 1) -> None:
         """Undo the last ``num_tokens`` entries: accepted tokens, texts and end tokens alike.
 
-        Raises ValueError, and nothing changes, if that is negative or more than ``rollback_limit``.
+        Raises TypeError or ValueError, and nothing changes, if that is no integer, negative, or more than ``rollback_limit``.
         """
-        num_tokens = operator.index(num_tokens)
+        num_tokens = integer("num_tokens", num_tokens)
         if not 0 <= num_tokens <= self._n_reachable:
             raise ValueError(
                 f"cannot roll back {num_tokens} tokens: the history holds {self._n_reachable}"
@@ -374,6 +383,10 @@ class GrammarMatcher:
         plenty the mask is the one without a budget. Few tokens may be refused although they would do: where many kinds of
         them have to be tried one by one (items that must differ), only some are.
 
+        A bit is set if and only if the text with that token can be completed, with one exception: a token that ends an item
+        which must differ from others (``uniqueItems``), or the name of an undeclared member, *and* goes on into the next may be left
+        out, as what may follow depends on the text that it ends. Wherever the text can go on, some shorter token leads there.
+
         Raises TypeError for another dtype, device or kind of array, ValueError for too few words, IndexError for a row
         that does not exist; BudgetExceeded where ``max_tokens`` are not enough.
 
@@ -386,7 +399,7 @@ class GrammarMatcher:
         >>> matcher.fill_next_token_bitmask(mask, max_tokens=4); f"{mask[0, 0]:04b}"
         '0111'
         """
-        if max_tokens is not None and not self.is_far_from(max_tokens):
+        if max_tokens is not None and not self.is_far_from(max_tokens := integer("max_tokens", max_tokens)):
             self.plan_to_complete(max_tokens)  # it raises before anything is written
             self.fill_next_token_bitmask(mask, index)
             return keep_within(self, self._row, max_tokens)

@@ -7,7 +7,6 @@ refuses is not allowed. A marker given as token ids ends with its last token.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
@@ -15,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fsmc.compiler.errors import BudgetExceeded, TokenRejected, VocabularyError
-from fsmc.runtime.arguments import integer
+from fsmc.runtime.arguments import integer, integers
 from fsmc.runtime.budget import NEVER
 from fsmc.runtime.constraint import accepted_prefix
 from fsmc.runtime.marker_paths import MarkerPaths
@@ -59,7 +58,7 @@ class ReasoningGate:
             self._text = bytes(end)
         else:
             try:
-                self._ids = tuple(operator.index(token_id) for token_id in end)
+                self._ids = tuple(integers("end", end))
             except TypeError:
                 raise TypeError(
                     f"the marker that ends the thinking is a text, as '</think>', or a list of token ids, not {end!r}"
@@ -128,7 +127,8 @@ class ReasoningGate:
 
     def accept_token(self, token_id: int) -> bool:
         """Take one token; False, and nothing changes, if it is not allowed."""
-        token_id = operator.index(token_id)
+        if type(token_id) is not int:
+            token_id = integer("token_id", token_id)
         if self._is_open:
             return self._counted(self._inner.accept_token, token_id)
         if not 0 <= token_id < self.vocab_size:
@@ -179,6 +179,7 @@ class ReasoningGate:
 
     def rejection(self, token_id: int) -> TokenRejected:
         """The error that says why a token is not allowed, and what is."""
+        token_id = integer("token_id", token_id)
         if self._is_open or not 0 <= token_id < self.vocab_size or self._ended_early:
             return (
                 self._inner.rejection(token_id)
@@ -231,7 +232,7 @@ class ReasoningGate:
     def rollback(self, num_tokens: int = 1) -> None:
         """Undo the last entries, the one that opened the gate and those before it too. ValueError, and nothing changes, if
         they are more than ``rollback_limit``."""
-        num_tokens = operator.index(num_tokens)
+        num_tokens = integer("num_tokens", num_tokens)
         if not 0 <= num_tokens <= self.rollback_limit:
             raise ValueError(f"cannot roll back {num_tokens} tokens: the history holds {self.rollback_limit}")
         self._n_reachable -= num_tokens

@@ -179,3 +179,4 @@ class Ticket:
         if self._response is None:
             self._response = response
             self._done.set()
+            self._stepper = lambda: None  # whoever keeps what was answered does not keep the engine

@@ -291,13 +291,22 @@ def _checked(result: Any, row: torch.Tensor) -> torch.Tensor:
 def _penalised(row: torch.Tensor, p: SamplingParams, history: History) -> torch.Tensor:
     if p.repetition_penalty != 1 and (seen := set(history.prompt) | set(history.output)):
         ids = torch.tensor(sorted(seen), device=row.device)
-        scores = row[ids]
-        row[ids] = torch.where(scores > 0, scores / p.repetition_penalty, scores * p.repetition_penalty)
+        scores = row[ids].double()
+        penalised = torch.where(scores > 0, scores / p.repetition_penalty, scores * p.repetition_penalty)
+        row[ids] = _as_numbers_of(row, scores, penalised)
     if (p.frequency_penalty or p.presence_penalty) and len(history.output):
         counts = Counter(history.output)
         ids = torch.tensor(list(counts), device=row.device)
-        row[ids] -= p.frequency_penalty * torch.tensor(list(counts.values()), device=row.device) + p.presence_penalty
+        times = torch.tensor(list(counts.values()), device=row.device, dtype=torch.float64)
+        scores = row[ids].double()
+        row[ids] = _as_numbers_of(row, scores, scores - (p.frequency_penalty * times + p.presence_penalty))
     return row
+
+
+def _as_numbers_of(row: torch.Tensor, scores: torch.Tensor, changed: torch.Tensor) -> torch.Tensor:
+    """What became of finite scores, float64, as finite numbers of the row's type: no penalty, however large, is a ban."""
+    limit = torch.finfo(row.dtype).max
+    return torch.where(scores.isfinite(), changed.nan_to_num(0.0).clamp(-limit, limit), scores).to(row)
 
 
 def _keep_likeliest(scores: torch.Tensor, top_k: torch.Tensor, top_p: torch.Tensor) -> torch.Tensor:

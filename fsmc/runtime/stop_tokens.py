@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import weakref
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -10,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fsmc.compiler.tokens.vocabulary import Vocabulary
+from fsmc.runtime.arguments import integers
 
 
 class StopTokens(NamedTuple):
@@ -22,7 +22,7 @@ class StopTokens(NamedTuple):
 
     @classmethod
     def of(cls, vocab: Vocabulary, ids: Iterable[int] | None) -> StopTokens:
-        """These ids; None: the vocabulary's EOS ids, of which it is found out once. ValueError for an id outside the vocabulary.
+        """These ids; None: the vocabulary's EOS ids, of which it is found out once. TypeError, ValueError for what is no id of it.
 
         >>> StopTokens.of(Vocabulary.from_tokens([b"a", b"b", b""], eos_token_ids=[2]), None).bits
         ((0, np.int32(4)),)
@@ -32,7 +32,7 @@ class StopTokens(NamedTuple):
             if known is None:
                 known = _usual[vocab] = cls.of(vocab, vocab.eos_token_ids)
             return known
-        chosen = frozenset(map(operator.index, ids))
+        chosen = frozenset(integers("stop_token_ids", ids))
         for token_id in chosen:
             if not 0 <= token_id < vocab.size:
                 raise ValueError(f"stop token id {token_id} is outside the vocabulary of {vocab.size} ids")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,8 @@ import pytest
 import fsmc
 from fsmc.compiler.cfg.recipe import GrammarRecipe
 from fsmc.compiler.errors import EmptyLanguageError, GrammarError, LimitExceeded, UnsupportedGrammarError
+from fsmc.compiler.syntax.lark_literals import string
+from fsmc.compiler.syntax.regex import parse_regex
 
 READ = [
     # (grammar, accepted, rejected)
@@ -190,3 +194,10 @@ def test_notes_name_rules_that_do_nothing_also_of_regular_grammars(text: str, tm
     assert fsmc.CompiledGrammar.from_bytes(grammar.to_bytes(), vocab).notes == grammar.notes
     assert fsmc.GrammarCompiler(vocab, cache_dir=tmp_path).compile_grammar(text).notes == grammar.notes
     assert fsmc.GrammarCompiler(vocab, cache_dir=None).compile_grammar('root ::= "x"').notes == ()
+
+
+@pytest.mark.parametrize("text", ["a", "abc", "a.b*[c]", "tab\\t", "né", "\\u00e9", ".", " "])
+def test_a_literal_of_lark_is_the_regex_of_its_text(text: str) -> None:
+    """Plain ones are made without the regex reader, as the same tree."""
+    (leaf, end), characters = string(f'"{text}"', 0, "start"), ast.literal_eval(f'"{text}"')
+    assert end == len(text) + 2 and leaf.expr == parse_regex(re.escape(characters)) and not leaf.alone

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections import UserDict
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
 
+import fsmc
+from fsmc.runtime.drafts import RowLayout
 from fsmc.runtime.request import Request
 from fsmc.runtime.sampling_params import SamplingParams
 
@@ -128,3 +131,78 @@ def test_bad_arguments_of_a_matcher_are_named() -> None:
 def test_a_least_number_of_tokens_and_an_end_in_time() -> None:
     with pytest.raises(ValueError, match="min_new_tokens=3 may not let it: give one of them"):
         Request("p", None, SamplingParams(min_new_tokens=3), never_cut_off=True)
+
+
+VOCAB = fsmc.Vocabulary.from_tokens([b"a", b"b", b"c", b""], eos_token_ids=[3])
+GRAMMAR = fsmc.GrammarCompiler(VOCAB, cache_dir=None).compile_regex("[abc]*")
+NO_INTEGER: list[Any] = [True, np.bool_(True), 1.0, np.float32(1), NAN, "1", None, [1]]
+ONE: list[Any] = [1, np.int64(1), np.int32(1), np.uint8(1), np.array(1)]
+
+
+def matchers() -> list[Any]:
+    return [fsmc.GrammarMatcher(GRAMMAR), fsmc.ReasoningGate(fsmc.GrammarMatcher(GRAMMAR), "b")]
+
+
+@pytest.mark.parametrize("value", NO_INTEGER, ids=repr)
+def test_what_is_no_integer_is_no_token(value: Any) -> None:
+    mask = fsmc.allocate_token_bitmask(2, VOCAB.size)
+    for matcher in matchers():
+        calls: list[Callable[[], Any]] = [
+            lambda matcher=matcher: matcher.accept_token(value),
+            lambda matcher=matcher: matcher.validate_tokens([value]),
+            lambda matcher=matcher: matcher.rejection(value),
+            lambda matcher=matcher: matcher.rollback(value),
+            lambda matcher=matcher: fsmc.fill_draft_bitmasks(matcher, [value], mask),
+            lambda matcher=matcher: fsmc.fill_draft_bitmasks(matcher, [0], mask, parents=[value]),
+            lambda matcher=matcher: fsmc.fill_bitmask_batch([matcher], mask, [value]),
+            lambda matcher=matcher: matcher.fill_next_token_bitmask(mask, value),
+            lambda: fsmc.GrammarMatcher(GRAMMAR, stop_token_ids=[value]),
+            lambda: fsmc.allocate_token_bitmask(1, value),
+        ]
+        if value is not None:
+            calls.append(lambda matcher=matcher: matcher.fill_next_token_bitmask(mask, 0, value))
+        for call in calls:
+            with pytest.raises(TypeError, match=r"integer|row numbers"):
+                call()
+        assert matcher.rollback_limit == 0
+
+
+@pytest.mark.parametrize("one", ONE, ids=lambda one: type(one).__name__)
+def test_integers_of_any_kind_are_tokens(one: Any) -> None:
+    mask, again = fsmc.allocate_token_bitmask(2, VOCAB.size), fsmc.allocate_token_bitmask(2, VOCAB.size)
+    for matcher in matchers():
+        assert matcher.validate_tokens([one]) == 1 and "token 1" in str(matcher.rejection(one))
+        matcher.accept_token(one)
+        matcher.fill_next_token_bitmask(mask, one, one)
+        matcher.fill_next_token_bitmask(again, 1, 1)
+        assert (mask == again).all()
+        matcher.rollback(one)
+        assert matcher.rollback_limit == 0
+    assert fsmc.GrammarMatcher(GRAMMAR, stop_token_ids=[one]).stop_token_ids == (1,)
+
+
+def test_ids_that_no_vocabulary_has() -> None:
+    for token_id in (-1, 4, 2**31, 2**70, -(2**70)):
+        for matcher in matchers():
+            assert not matcher.accept_token(token_id) and matcher.validate_tokens([token_id]) == 0
+            mask = fsmc.allocate_token_bitmask(2, VOCAB.size)
+            assert not fsmc.fill_draft_bitmasks(matcher, [token_id], mask).any()
+        with pytest.raises(ValueError, match="outside the vocabulary"):
+            fsmc.GrammarMatcher(GRAMMAR, stop_token_ids=[token_id])
+    for wrong in (2**70, -2):
+        with pytest.raises(ValueError, match=r"parents\[0\]"):
+            fsmc.fill_draft_bitmasks(matchers()[0], [0], fsmc.allocate_token_bitmask(2, 4), parents=[wrong])
+    with pytest.raises(ValueError, match="a draft cannot have"):
+        RowLayout.of([2**70])
+    with pytest.raises(TypeError, match="token_ids must be a list of token ids"):
+        matchers()[0].validate_tokens(1)
+
+
+@pytest.mark.parametrize("name", ["vocab", "machine", "dfa", "kind", "stats", "source", "masks", "something_else"])
+def test_a_compiled_grammar_does_not_change(name: str) -> None:
+    before = getattr(GRAMMAR, name, None)
+    with pytest.raises(AttributeError, match=f"does not change: its {name} cannot be set"):
+        setattr(GRAMMAR, name, None)
+    with pytest.raises(AttributeError):
+        delattr(GRAMMAR, name)
+    assert getattr(GRAMMAR, name, None) is before

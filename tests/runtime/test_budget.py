@@ -14,6 +14,7 @@ from fsmc.compiler.automata.shortest import SLACK
 from fsmc.compiler.errors import BudgetExceeded, LimitExceeded, VocabularyError
 from fsmc.compiler.pipeline import GrammarCompiler
 from fsmc.compiler.tokens.vocabulary import Vocabulary
+from fsmc.runtime import budget as budget_module
 from fsmc.runtime.batch import fill_bitmask_batch
 from fsmc.runtime.bitmask import allocate_token_bitmask, unpack_token_bitmask
 from fsmc.runtime.budget import NEVER
@@ -438,3 +439,15 @@ def test_walks_over_real_schemas():
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "100 walks, all complete and in budget" in done.stdout, done.stdout
+
+
+def test_many_items_that_have_to_differ_are_not_written_out_for_ever(monkeypatch):
+    schema = {"type": "array", "items": {"type": "integer"}, "uniqueItems": True, "minItems": 20}
+    monkeypatch.setattr(budget_module, "MAX_SECONDS", 0)
+    vocab = Vocabulary.from_tokens([*(bytes([byte]) for byte in range(256)), b""], eos_token_ids=[256])
+    matcher = GrammarMatcher(GrammarCompiler(vocab, cache_dir=None).compile_json_schema(schema))
+    for _ in range(2):
+        with pytest.raises(LimitExceeded, match="max_seconds=0"):
+            matcher.num_tokens_to_complete()
+    assert matcher.accept_bytes(b"[1")
+    matcher.fill_next_token_bitmask(allocate_token_bitmask(1, vocab.size))

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import os
 import random
 import re
+import subprocess
+import sys
 import threading
 import time
 import weakref
@@ -440,6 +443,27 @@ def test_a_pass_that_fails_ends_whom_it_fails_for_alone(toy: Any, grammars: Any)
     assert engine.run(requests[:1])[0].text == expected[0]
 
 
+def test_a_machine_that_may_not_grow_further_ends_whom_it_is_too_small_for(toy: Any, grammars: Any) -> None:
+    """What was built before stays usable, for others of the same grammar too."""
+    names = {f"member{n}": {"enum": [f"text {n}", n]} for n in range(40)}
+    schema = {"type": "object", "properties": names, "required": list(names), "additionalProperties": False}
+    compiler = fsmc.GrammarCompiler(toy.vocab, cache_dir=None, whitespace="json", property_order="any")
+    needed = compiler.compile_json_schema(schema).machine
+    small = fsmc.GrammarCompiler(
+        toy.vocab, cache_dir=None, whitespace="json", property_order="any", max_states=needed.n_states + 200
+    )
+    engine, tight = engine_of(toy), small.compile_json_schema(schema)
+    requests = [
+        Request(PROMPT, grammar, jump=jump, max_new_tokens=200)
+        for grammar, jump in ((tight, "canonical"), (grammars["only this"], "off"), (tight, "off"), (None, "off"))
+    ]
+    first, other, second, free = engine.run(requests)
+    assert isinstance(first.error, LimitExceeded) and isinstance(second.error, LimitExceeded)
+    assert first.error.name == "max_states" and other.text == "only this" and free.error is None
+    (short,) = engine.run([Request(PROMPT, tight, jump="off", max_new_tokens=1)])
+    assert short.finish_reason == "length" and short.text.startswith("{")
+
+
 def test_abort(toy: Any, grammars: Any) -> None:
     engine = engine_of(toy, max_batch_size=2)
     pending = Pending(None, 10**9)
@@ -533,6 +557,55 @@ def test_an_engine_that_nobody_holds_is_gone(toy: Any) -> None:
     assert gone() is None
     thread.join(30)
     assert not thread.is_alive()
+
+
+def test_a_started_engine_that_nobody_holds_is_gone(toy: Any) -> None:
+    """As soon as all is answered; a ticket that is kept does not hold it, nor does the wait for work."""
+    engine = engine_of(toy).start()
+    threads, gone = [engine._thread], weakref.ref(engine)
+    tickets = [engine.submit(Request(PROMPT, max_new_tokens=n)) for n in (3, 30)]
+    del engine
+    assert [ticket.result(30).finish_reason for ticket in tickets] == ["length"] * 2
+    for thread in threads:
+        assert thread is not None
+        thread.join(30)
+        assert not thread.is_alive()
+    gc.collect()
+    assert gone() is None
+
+
+_LEAVING = """
+import os, sys, threading, time
+import torch
+torch.set_num_threads(1)
+from fsmc.runtime.engine import Engine
+from fsmc.runtime.request import Request
+from fsmc.runtime.toy_model import toy_model
+
+model, tokenizer, vocab = toy_model()
+for n in range(8):
+    pid = os.fork()
+    if not pid:
+        engine = Engine(model, tokenizer, vocab)
+        requests = [Request("Hm", max_new_tokens=2000) for _ in range(4)]
+        if n % 2:
+            engine.start()
+            tickets = [engine.submit(request) for request in requests]
+        else:
+            threading.Thread(target=engine.run, args=(requests,), daemon=True).start()
+        while not engine._running:
+            time.sleep(0.001)
+        time.sleep(0.02)
+        sys.exit(7)
+    print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="many processes from one")
+def test_a_program_that_ends_while_a_pass_is_computed() -> None:
+    """Python stops the thread inside the model, which aborts the process, unless the pass is waited for."""
+    done = subprocess.run([sys.executable, "-c", _LEAVING], capture_output=True, text=True, timeout=300)
+    assert done.stdout.split() == ["7"] * 8, done.stderr
 
 
 def test_closing_ends_the_thread_for_masks(toy: Any) -> None:

@@ -9,6 +9,8 @@ import tracemalloc
 
 import pytest
 
+from fsmc import jit
+from fsmc.compiler.cfg import rules
 from fsmc.compiler.grammar import CompiledGrammar
 from fsmc.compiler.pipeline import GrammarCompiler
 from fsmc.compiler.tokens.vocabulary import Vocabulary
@@ -157,6 +159,17 @@ def test_validation_does_not_compile_what_is_large(compiler, manager):
     assert time.thread_time() - began < 2 and not compiler.compiled and not manager.stats()
 
 
+def test_validation_looks_at_its_clock_within_a_rule(manager, monkeypatch):
+    looked_at = []
+    weight = rules._weight
+    monkeypatch.setattr(rules, "_weight", lambda *arguments: looked_at.append(arguments) or weight(*arguments))
+    source = "root ::= " + " | ".join(f'"{n}"' for n in range(1000))
+    assert manager.validate("grammar", source) is None and len(looked_at) >= 1000
+    looked_at.clear()
+    monkeypatch.setattr(manager_module, "VALIDATION_SECONDS", 0)
+    assert manager.validate("grammar", source) is None and len(looked_at) < 2
+
+
 def test_a_limit_that_is_reached():
     with GrammarManager(Scripted(max_states=1000)) as manager:
         assert "max_states=1000" in refused(manager.request("regex", r"(a|b)*a(a|b){14}").wait(30))
@@ -231,6 +244,25 @@ def test_closing(compiler):
     assert "closed" in refused(manager.request("regex", "c").wait(), "cancelled")
     compiler.gate.set()
     assert isinstance(running.wait(), CompiledGrammar)
+
+
+def test_what_runs_when_python_ends_comes_to_its_limits(monkeypatch):
+    monkeypatch.setattr(jit, "_is_over", False)
+    began = threading.Event()
+
+    class Endless(GrammarCompiler):
+        def compile_regex(self, pattern, **options):
+            while True:
+                began.set()
+                super().compile_regex("(a|b)*a(a|b){9}|" + "x" * random.randrange(9), **options)
+
+    manager = GrammarManager(Endless(VOCAB, cache_dir=None), max_workers=1, timeout=1000)
+    runs, waits = manager.request("regex", "a"), manager.request("regex", "b")
+    assert began.wait(30)
+    manager._threads.begin_to_end()
+    manager._threads.wait_to_end(time.monotonic() + 30)
+    assert manager.n_running == manager.n_waiting == 0
+    assert refused(waits._job.outcome, "cancelled") and "max_seconds" in refused(runs._job.outcome)
 
 
 def test_more_than_may_wait(compiler):

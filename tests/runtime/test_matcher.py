@@ -1,6 +1,7 @@
 """What a request may do: masks, end tokens, forced text, rollback and forks, on machines with and without calls."""
 
 import gc
+import json
 import re
 import threading
 import weakref
@@ -454,3 +455,38 @@ def test_matchers_in_many_threads_share_one_grammar(name):
         thread.join()
     for i in range(32):
         assert found[i] == expected[i % 8]
+
+
+def test_where_masks_are_narrower_than_what_is_accepted():
+    """Exactly where a token ends an item that has to differ and goes on into the next: by either way every text can be written."""
+    tokens = [*(bytes([byte]) for byte in range(32, 127)), b'","', b'a","b', b'["a","b"]', b'"]', b'",', b"1,2", b",1"]
+    vocab = Vocabulary.from_tokens([*tokens, b""], eos_token_ids=[len(tokens)])
+    compiler = GrammarCompiler(vocab, cache_dir=None, whitespace="compact")
+    mask = allocate_token_bitmask(1, vocab.size)
+    narrower = {}
+    for items in (
+        {"type": "string"},
+        {"type": "integer"},
+        {"enum": ["a", "b"]},
+        {"enum": ["a", "b"], "type": "string"},
+    ):
+        for differ in (True, False):
+            matcher = GrammarMatcher(
+                compiler.compile_json_schema({"type": "array", "items": items, "uniqueItems": differ})
+            )
+            left_out = set()
+            for read in (b"", b"[", b'["', b'["a', b"[1", b'["a","'):
+                matcher.reset()
+                if not matcher.accept_bytes(read):
+                    continue
+                matcher.fill_next_token_bitmask(mask)
+                allowed = unpack_token_bitmask(mask, vocab.size)[0]
+                accepted = np.array([matcher.validate_tokens([token]) == 1 for token in range(vocab.size)])
+                assert not (allowed & ~accepted).any()
+                left_out |= {vocab.token(token) for token in np.flatnonzero(accepted & ~allowed)}
+            narrower[json.dumps(items), differ] = left_out
+    spanning = {b'","', b'a","b', b'["a","b"]'}
+    for (items, differ), left_out in narrower.items():
+        assert left_out == (
+            set() if not differ or "integer" in items else spanning if "enum" in items else {b'["a","b"]'}
+        )

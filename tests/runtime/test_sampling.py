@@ -283,3 +283,19 @@ def test_arguments_out_of_range(name: str, value: Any) -> None:
 def test_of_duplicate_biases_the_last_counts() -> None:
     assert SamplingParams(logit_bias=[(3, 1.0), ("3", -2), (1, 0.5)]).logit_bias == ((1, 0.5), (3, -2.0))
     assert one(SamplingParams(logit_bias=[(0, 99), ("0", 0), (77, 5)]), LOGITS).token == 3, "id 77 does not exist"
+
+
+@pytest.mark.parametrize("value", [1e300, 1e308, 1e-300, -1e300, -1e308])
+@pytest.mark.parametrize("name", ["repetition_penalty", "frequency_penalty", "presence_penalty"])
+@pytest.mark.parametrize("level", [-3.0, 0.0, 3.0, 3.4e38, -3.4e38])
+def test_a_penalty_is_no_ban(name, value, level):
+    if value < 0 and name == "repetition_penalty":
+        return
+    seen = History(range(5), range(5))
+    for temperature in (0, 1):
+        batch = SamplingBatch.of([SamplingParams(temperature=temperature, seed=1, **{name: value})])
+        (sampled,) = batch.sample(torch.full((1, 5), level), histories=[seen])
+        assert isinstance(sampled, Sampled), sampled
+    batch = SamplingBatch.of([SamplingParams(**{name: value})])
+    (only,) = batch.sample(torch.tensor([[level, -torch.inf]]), histories=[History([0, 1], [0, 1])])
+    assert only.token == 0

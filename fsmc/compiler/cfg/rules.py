@@ -148,6 +148,7 @@ class _Builder:
         """Whether a leaf matches something, and the empty text."""
         known = self.leaf_facts.get(id(leaf))
         if known is None:
+            self.limits.check(len(self.nullable))
             weight = 1 + _weight(leaf.expr, self.limits.max_states)
             if weight > self.limits.max_states:
                 hint = "characters of one literal or regex, repeats written out"

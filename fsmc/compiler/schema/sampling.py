@@ -6,6 +6,7 @@ long, or nests deeply, it takes the shortest way to an end (see `ending`).
 
 from __future__ import annotations
 
+import math
 import re
 
 import numpy as np
@@ -19,6 +20,7 @@ from fsmc.compiler.schema.ending import ShortEnding
 from fsmc.compiler.schema.machine import SchemaMachine
 from fsmc.compiler.schema.positions import AfterRoot, ArrayStart, ArrayState
 from fsmc.compiler.schema.walk import Move, Walk, Walker
+from fsmc.jit import working_seconds
 
 MAX_STEPS = 100_000
 ALL_STEPS = 10
@@ -39,7 +41,8 @@ class InstanceSampler:
 
     machine: of the schema. seed: the same one gives the same instances. max_length: in bytes; a text that has got so long
     is ended the shortest way. max_depth: objects and arrays inside each other beyond which the same happens to them.
-    Both may be exceeded where the schema leaves no choice.
+    Both may be exceeded where the schema leaves no choice. max_steps: of the search for a way to an end; max_seconds: for writing one
+    out. More raises LimitExceeded.
 
     >>> from fsmc.compiler.schema.recipe import SchemaRecipe
     >>> sampler = InstanceSampler(SchemaRecipe({"enum": [["a"], {"b": None}]}).build(), seed=1)
@@ -55,8 +58,10 @@ class InstanceSampler:
         max_length: int = 400,
         max_depth: int = 8,
         max_steps: int = MAX_STEPS,
+        max_seconds: float = math.inf,
     ) -> None:
         self.walker = Walker(machine)
+        self.max_seconds = max_seconds
         self.max_length, self.max_depth, self.max_steps = max_length, max_depth, max_steps
         self.n_steps = 0
         """States looked at so far to find ends."""
@@ -88,8 +93,12 @@ class InstanceSampler:
         Where it is hard to find (members in any order, of which some sets will do and others not) the text goes on at
         random for a while: that brings it nearer to an end, too.
         """
+        began = working_seconds()
         steps, most = min(FIRST_STEPS, self.max_steps), self.n_steps + ALL_STEPS * self.max_steps
         while len(walk.stack) > depth or (depth == 0 and self.walker.rsm.final(walk.state) < 0):
+            if (seconds := working_seconds() - began) > self.max_seconds:
+                hint = "many items or members that have to differ: allow fewer, or ask for no budget"
+                raise LimitExceeded("max_seconds", self.max_seconds, seconds, hint)
             self._fill(walk)
             search = ShortEnding(self.walker, walk, depth)
             try:

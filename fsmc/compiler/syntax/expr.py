@@ -109,6 +109,8 @@ def surely_matches(expr: Expr, first: bool = True, last: bool = True) -> bool:
         return bool(expr.chars)
     if isinstance(expr, Concat):
         parts = expr.parts
+        if all(type(part) is Chars for part in parts):  # a literal, of which a grammar may have thousands
+            return all(part.chars for part in parts)  # type: ignore[attr-defined]
         empty = [
             isinstance(part, (TextStart, TextEnd)) or (isinstance(part, Repeat) and not part.minimum) for part in parts
         ]

@@ -11,7 +11,7 @@ import re
 
 from fsmc.compiler.errors import GrammarError, UnsupportedGrammarError
 from fsmc.compiler.syntax.charclass import CharClass
-from fsmc.compiler.syntax.ebnf import regex_leaf
+from fsmc.compiler.syntax.ebnf import literal, regex_leaf
 from fsmc.compiler.syntax.expr import Chars
 from fsmc.compiler.syntax.grammar_tree import Leaf, Node, Schema, Span
 
@@ -41,6 +41,8 @@ def string(text: str, start: int, rule: str) -> tuple[Node, int]:
         if last < characters:
             raise GrammarError("the range is reversed", text, (start, other.end()), rule)
         return Leaf(Chars(CharClass.from_ranges([(ord(characters), ord(last))]))), other.end()
+    if characters.isascii() and not found[2]:
+        return Leaf(literal(characters)), end
     return regex_leaf(text, re.escape(characters), re.I if found[2] else 0, (start, end), rule), end
 
 
@@ -69,6 +71,8 @@ def schema(text: str, start: int, span: Span, rule: str) -> tuple[Node, int]:
 
 def _unescaped(text: str, found: re.Match[str], rule: str) -> str:
     r"""What a literal stands for; a backslash before another letter than those of ``\n \r \t \f \x \u \U`` stands for itself."""
+    if found[1].isascii() and "\\" not in found[1]:
+        return found[1]
     body = re.sub(r"\\(.)", lambda m: m[0] if m[1] in 'Uuxnftr\\"' else "\\" + m[0], found[1].replace("\x00", "\\x00"))
     try:
         characters = str(ast.literal_eval(f'"{body}"'))
