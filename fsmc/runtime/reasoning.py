@@ -58,7 +58,7 @@ class ReasoningGate:
             self._text = bytes(end)
         else:
             try:
-                self._ids = tuple(integers("end", end))
+                self._ids = tuple(integers("end", (end,) if end is None else end))
             except TypeError:
                 raise TypeError(
                     f"the marker that ends the thinking is a text, as '</think>', or a list of token ids, not {end!r}"
