@@ -177,3 +177,17 @@ def test_sums_of_real_grammars_against_lark(first: str, second: str) -> None:
         assert whole.machine.matches(text.encode()) == expected, text
         n_accepted += expected
     assert n_accepted > 5
+
+
+def test_a_grammar_without_end_in_a_sum_is_seen_at_once() -> None:
+    """The sum is no grammar: what one stack after the other would be looked at for, up to the limit of time."""
+    schema = COMPILER.compile_json_schema({"type": "array", "items": {"type": "null"}, "maxItems": 2})
+    lists = schema & COMPILER.compile_grammar('root ::= "[" (root ("," root)*)? "]" | "null"')
+    palindromes = COMPILER.compile_grammar('root ::= "a" root "a" | "b" root "b" | "a" | ""')
+    whole = palindromes + lists
+    pattern = COMPILER.compile_regex("(a|b)*(null)?|x*")
+    with pytest.raises(fsmc.ConstraintError, match="read in ever more ways"):
+        whole | pattern
+    witness = whole.subset_of(pattern).witness
+    assert witness is not None and whole.machine.matches(witness) and not pattern.machine.matches(witness)
+    assert (whole & COMPILER.compile_regex(".{0,5}")).machine.matches(b"bab[]")

@@ -227,9 +227,9 @@ class _Endless(Exception):
 
 
 def _watch(*machines: RecursiveMachine) -> Callable[[], None]:
-    """A check that raises `_Endless` as soon as one of the machines turns out to be a grammar's that has no end: its new stacks are deep."""
-    builders = [machine.builder for machine in machines if isinstance(machine, LazyRSM)]
-    depths = [builder.sets.depth for builder in builders if isinstance(builder, GrammarMachine)]
+    """A check that raises `_Endless` as soon as one of the machines turns out to be a grammar's that has no end, or to have one in it: its new
+    stacks are deep."""
+    depths = [builder.sets.depth for machine in machines for builder in _grammars_in(machine)]
     known = [len(depth) for depth in depths]
 
     def check() -> None:
@@ -239,10 +239,22 @@ def _watch(*machines: RecursiveMachine) -> Callable[[], None]:
     return check
 
 
+def _grammars_in(machine: RecursiveMachine) -> list[GrammarMachine]:
+    """The machine of a grammar, or those that a structural tag or a sum has in it; not those that something else keeps bounded."""
+    found: list[GrammarMachine] = []
+    pending = [machine]
+    while pending:
+        builder = getattr(pending.pop(), "builder", None)
+        if isinstance(builder, GrammarMachine):
+            found.append(builder)
+        pending += getattr(builder, "parts", ())
+    return found
+
+
 def _no_end() -> ConstraintError:
     return ConstraintError(
         "a grammar that is read in ever more ways has a machine without end, and what it does not allow, or allows together with another one, "
-        "need not be a grammar's: write it so that each text can be read from left to right in few ways, or combine it with a pattern by & or |"
+        "need not be a grammar's: write it so that each text can be read from left to right in few ways, or combine it, by itself, with a pattern by & or |"
     )
 
 

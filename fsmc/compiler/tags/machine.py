@@ -59,6 +59,7 @@ class TagMachine(SchemaMachine):
         self._clock = TagClock(limits.get("max_seconds", MAX_SECONDS)) if clock is None else clock
         self._schemas = tuple(called for called in language.calls if isinstance(called, Schema))
         self._embedded = {i: called for i, called in enumerate(language.calls) if isinstance(called, Embedded)}
+        self.parts = tuple(called.machine for called in self._embedded.values())
         self._read(language)
         try:
             super().__init__(self._document(), options, **limits)
