@@ -406,6 +406,7 @@ class GrammarMatcher:
         if (
             mask is not self._mask
             or index != self._mask_index
+            or type(index) is not int  # True, which equals 1
             or (self._data_ptr is not None and self._data_ptr() != self._mask_pointer)
         ):
             if (
