@@ -127,8 +127,8 @@ def _row_numbers(rows: Sequence[int] | None, n: int, n_rows: int) -> npt.NDArray
             raise IndexError(f"row {n_rows} does not exist; {n} matchers for a mask of {n_rows} rows")
         return np.arange(n, dtype=np.int64)
     numbers = np.array(rows.tolist() if hasattr(rows, "tolist") else rows)
-    if (numbers.size and numbers.dtype.kind not in "iu") or numbers.ndim != 1:
-        raise TypeError(f"rows must be row numbers, a list of them, not {numbers.dtype} in {numbers.ndim} dimensions")
+    if numbers.ndim != 1 or (numbers.size and numbers.dtype.kind not in "iu"):
+        raise TypeError(f"rows must be a list of row numbers, not {numbers.dtype} of shape {numbers.shape}")
     numbers = numbers.astype(np.int64)
     if numbers.shape != (n,):
         raise ValueError(f"{n} matchers need as many rows, not {numbers.size}")

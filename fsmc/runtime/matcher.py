@@ -406,9 +406,19 @@ class GrammarMatcher:
         if (
             mask is not self._mask
             or index != self._mask_index
+            or type(index) is not int  # True, which equals 1
             or (self._data_ptr is not None and self._data_ptr() != self._mask_pointer)
         ):
-            self._row = mask_row(mask, index, -(-self._size // 32))
+            if (
+                mask is self._mask
+                and type(mask) is np.ndarray
+                and mask.ndim == 2
+                and type(index) is int
+                and 0 <= index < len(mask)
+            ):
+                self._row = mask[index]  # as the row that was checked, of a draft say
+            else:
+                self._row = mask_row(mask, index, -(-self._size // 32))
             self._row_address = addresses_of(self._row)
             self._mask, self._mask_index = mask, index  # an engine brings the same mask at every step: check it once
             self._data_ptr = getattr(mask, "data_ptr", None)  # but a tensor may be moved

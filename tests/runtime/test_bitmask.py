@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import fsmc
 from fsmc.runtime.bitmask import (
     allocate_token_bitmask,
     apply_token_bitmask_inplace,
@@ -233,3 +234,17 @@ def test_numpy_users_never_load_torch():
         "assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, env=os.environ)
+
+
+def test_a_matcher_that_fills_one_row_after_the_other():
+    """The same mask needs no second look, but rows that do not exist are refused all the same."""
+    vocab = fsmc.Vocabulary.from_tokens([b"a", b"b", b""], eos_token_ids=[2])
+    matcher = fsmc.GrammarMatcher(fsmc.GrammarCompiler(vocab, cache_dir=None).compile_regex("ab"))
+    mask = fsmc.allocate_token_bitmask(3, vocab.size)
+    for index, token in ((2, 0), (0, 1), (np.int64(1), 2)):
+        matcher.fill_next_token_bitmask(mask, index)
+        matcher.accept_token(token)
+    assert mask[:, 0].tolist() == [2, 4, 1]
+    for index, error in ((3, IndexError), (-1, IndexError), (True, TypeError), (1.0, TypeError)):
+        with pytest.raises(error):
+            matcher.fill_next_token_bitmask(mask, index)
