@@ -49,8 +49,8 @@ def main() -> None:
     arguments = parser.parse_args()
 
     tokenizer, vocabulary = read_vocabulary(arguments.tokenizer)
-    names = [name for name in arguments.engines.split(",") if is_installed(name)]
     rows = read_schemas(arguments.data)
+    names = [name for name in arguments.engines.split(",") if is_installed(name)]
     schemas, texts = usable(rows, names, tokenizer, vocabulary, arguments.schemas, arguments.steps)
     engines = {name: ENGINES[name][2](vocabulary, tokenizer) for name in names}
     if not schemas:

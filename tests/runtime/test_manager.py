@@ -2,6 +2,7 @@
 
 import functools
 import gc
+import itertools
 import random
 import threading
 import time
@@ -11,6 +12,7 @@ import pytest
 
 from fsmc import jit
 from fsmc.compiler.cfg import rules
+from fsmc.compiler.errors import LimitExceeded
 from fsmc.compiler.grammar import CompiledGrammar
 from fsmc.compiler.pipeline import GrammarCompiler
 from fsmc.compiler.tokens.vocabulary import Vocabulary
@@ -252,9 +254,9 @@ def test_what_runs_when_python_ends_comes_to_its_limits(monkeypatch):
 
     class Endless(GrammarCompiler):
         def compile_regex(self, pattern, **options):
-            while True:
+            for n in itertools.count():
                 began.set()
-                super().compile_regex("(a|b)*a(a|b){9}|" + "x" * random.randrange(9), **options)
+                super().compile_regex("(a|b)*a(a|b){9}|" + "x" * n, **options)
 
     manager = GrammarManager(Endless(VOCAB, cache_dir=None), max_workers=1, timeout=1000)
     runs, waits = manager.request("regex", "a"), manager.request("regex", "b")
@@ -263,6 +265,13 @@ def test_what_runs_when_python_ends_comes_to_its_limits(monkeypatch):
     manager._threads.wait_to_end(time.monotonic() + 30)
     assert manager.n_running == manager.n_waiting == 0
     assert refused(waits._job.outcome, "cancelled") and "max_seconds" in refused(runs._job.outcome)
+
+
+def test_what_begins_when_python_ends_comes_to_its_limits_too(monkeypatch):
+    monkeypatch.setattr(jit, "_is_over", True)
+    for _ in range(2):
+        with pytest.raises(LimitExceeded, match="max_seconds"):
+            GrammarCompiler(VOCAB, cache_dir=None).compile_regex("(a|b)*a(a|b){9}")
 
 
 def test_more_than_may_wait(compiler):

@@ -35,7 +35,9 @@ def growth() -> ModuleType:
     spec = importlib.util.spec_from_file_location("growth", BENCHMARK)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.syspath_prepend(str(BENCHMARK.parent))
+        spec.loader.exec_module(module)
     return module
 
 
