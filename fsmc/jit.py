@@ -16,12 +16,14 @@ import contextlib
 import ctypes
 import gc
 import itertools
+import math
 import os
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from typing import Any, TypeVar, cast
 
 import numba
@@ -60,6 +62,31 @@ def end_all_limits() -> None:
     """Whatever has a limit on its time has reached it: Python ends, and would not wait for a thread in the middle of a kernel."""
     global _is_over
     _is_over = True
+
+
+_limit: ContextVar[tuple[float, float]] = ContextVar("limit", default=(math.inf, math.inf))
+
+
+@contextlib.contextmanager
+def time_limit(max_seconds: float) -> Iterator[None]:
+    """What is built inside of the block has a limit on its time, in `working_seconds`, whatever limits it has itself: see `nearer_limit`.
+
+    >>> with time_limit(5):
+    ...     nearer_limit(60)[0]
+    5
+    """
+    own = max_seconds, working_seconds() + max_seconds
+    token = _limit.set(min(own, _limit.get(), key=lambda limit: limit[1]))
+    try:
+        yield
+    finally:
+        _limit.reset(token)
+
+
+def nearer_limit(max_seconds: float) -> tuple[float, float]:
+    """``max_seconds`` and when they will be over, or those of the `time_limit` around if that is sooner."""
+    own = max_seconds, working_seconds() + max_seconds
+    return min(own, _limit.get(), key=lambda limit: limit[1])
 
 
 _compiling: tuple[float, float | None] = 0.0, None

@@ -113,3 +113,21 @@ def test_long_chains_of_regular_rules(syntax: str) -> None:
     machine = GrammarRecipe("\n".join([*rules, f'{name}{n} {arrow} "z"']), syntax).build()
     assert machine.matches(b"b" * n + b"z") and machine.matches(b"b" * (n - 1) + b"a")
     assert not machine.matches(b"b" * n + b"a") and not machine.matches(b"b" * (n + 1))
+
+
+def test_templates_whose_arguments_double():
+    """A kilobyte of Lark that stands for 2**30 letters."""
+    text = (
+        'start: t0{"a"}\n' + "".join(f"t{i}{{x}}: t{i + 1}{{x}} t{i + 1}{{(x x)}}\n" for i in range(30)) + "t30{x}: x\n"
+    )
+    with pytest.raises(LimitExceeded, match="max_copied"):
+        fsmc.GrammarCompiler(fsmc.Vocabulary.from_tokens([b"a"]), cache_dir=None).compile_grammar(text)
+
+
+def test_a_limit_on_comparing_holds_inside_of_a_step():
+    """Grammars read in ever more ways: the limit of what is compared is the nearer one, and is looked at in the middle of a row."""
+    compiler = fsmc.GrammarCompiler(fsmc.Vocabulary.from_tokens([b"a", b"b"]), cache_dir=None)
+    a = compiler.compile_grammar('root ::= root root | root | "a" "b"\nx ::= "a" x x | "a" "ab" | x "ab" x')
+    b = compiler.compile_grammar('root ::= "ab" x | "" | ""\nx ::= "" | "b" root root | root x')
+    with pytest.raises(LimitExceeded, match="max_seconds=1"):
+        a.subset_of(b, max_seconds=1)

@@ -7,6 +7,7 @@ there was nothing left to look at.
 
 from __future__ import annotations
 
+import math
 from collections import Counter, deque
 from collections.abc import Callable
 from typing import NamedTuple
@@ -15,6 +16,7 @@ from fsmc.compiler.automata.recursion import Reading, RecursiveMachine
 from fsmc.compiler.automata.shortest import ShortestTexts
 from fsmc.compiler.automata.tables import CALL, EXIT_REDO, RECORDED
 from fsmc.compiler.errors import LimitExceeded
+from fsmc.jit import nearer_limit, working_seconds
 
 MAX_SEARCHED = 5_000
 
@@ -51,7 +53,7 @@ def counterexample(
 ) -> Sought:
     """A short text that ``a`` accepts and ``b`` does not.
 
-    max_searched: beginnings of texts that are looked at. ending: finds the rest of a text that ``b`` has refused already. shows: whether such a
+    max_searched: beginnings of texts that are looked at, in the time of a `time_limit` around. ending: finds the rest of a text that ``b`` has refused already. shows: whether such a
     text is one that is sought (default: each is).
 
     >>> from fsmc.compiler.schema.recipe import SchemaRecipe
@@ -64,10 +66,10 @@ def counterexample(
     places = deque([_Place(b"", Reading(a.initial), Reading(b.initial))])
     seen: set[object] = set()
     alike: Counter[object] = Counter()
-    is_all, n_looked_at = True, 0
+    is_all, n_looked_at, until = True, 0, nearer_limit(math.inf)[1]
     while places:
         place = places.popleft()
-        if n_looked_at == max_searched:
+        if n_looked_at == max_searched or working_seconds() > until:
             return Sought(None, False)
         n_looked_at += 1
         refused = place.b is None or not b.is_complete(place.b.here)

@@ -12,6 +12,7 @@ set as the outcome: the caller puts it on top of its own stacks, and both readin
 from __future__ import annotations
 
 import hashlib
+import math
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from fsmc.compiler.cfg.places import Places
 from fsmc.compiler.cfg.rules import Network
 from fsmc.compiler.cfg.stack_sets import EMPTY, StackSets
 from fsmc.compiler.errors import LimitExceeded
-from fsmc.jit import working_seconds
+from fsmc.jit import nearer_limit, working_seconds
 
 MAX_STACK_SETS = 2_000_000
 MAX_DEPTH_OF_FRAMES = 4
@@ -61,11 +62,11 @@ class GrammarMachine:
         for symbol, schema in schemas.items():
             schema.check(self.places.follow[symbol], self.places.beside(symbol))
         places = self.places
-        self.sets = StackSets(max_stack_sets, places.is_end.__getitem__, places.takes_in)
+        self.max_seconds = max_seconds
+        self._limit, self._deadline = max_seconds, math.inf
+        self.sets = StackSets(max_stack_sets, places.is_end.__getitem__, places.takes_in, self._check_time)
         self.rsm = LazyRSM(self, max_states=max_states, max_bytes=max_bytes)
         self._copier = Copier(self.rsm, schemas, self._outcome)
-        self.max_seconds = max_seconds
-        self._deadline = 0.0
         self._blocks: dict[int, int] = {}  # terminal → what to add to its places
         self._outcomes: dict[Any, int] = {}
         self._outcome_keys: dict[int, Any] = {}
@@ -91,7 +92,7 @@ class GrammarMachine:
 
     def build_row(self, state: int) -> None:
         """Make the row of a set of stacks: an edge for each class of bytes that its places tell apart."""
-        self._deadline = working_seconds() + self.max_seconds
+        self._limit, self._deadline = nearer_limit(self.max_seconds)
         stacks = self.rsm.state_key(state)
         if isinstance(stacks, tuple):
             self._copier.build_row(state, *stacks[1:])
@@ -113,7 +114,7 @@ class GrammarMachine:
 
     def build_return(self, frame: int, outcome: int) -> None:
         """Find where a caller goes on: in the places after the symbols that are complete, or in the callee's set on top of its own."""
-        self._deadline = working_seconds() + self.max_seconds
+        self._limit, self._deadline = nearer_limit(self.max_seconds)
         key = self._outcome_keys[outcome]
         if isinstance(key, tuple):
             target, after = self._copier.after(self.rsm.frame_key(frame), key[1], key[2])
@@ -354,6 +355,8 @@ class GrammarMachine:
         pending = entries
         begun: set[tuple[int, int]] = set()
         while pending:
+            if len(pending) > 100:
+                self._check_time()
             at_end = []
             for place, rest in pending:
                 target, called = self._here.get(place << 8 | byte) or self._find_here(place, byte)
@@ -371,8 +374,6 @@ class GrammarMachine:
                     else:
                         calls[symbol] = sets.union(calls.get(symbol, EMPTY), below)
             pending = at_end
-        if len(entries) > 1000:
-            self._check_time()
         return direct, calls
 
     def _find_here(self, place: int, byte: int) -> tuple[int, tuple[tuple[int, int, bool], ...]]:
@@ -451,4 +452,4 @@ class GrammarMachine:
     def _check_time(self) -> None:
         late = working_seconds() - self._deadline
         if late > 0:
-            raise LimitExceeded("max_seconds", self.max_seconds, self.max_seconds + late, "for one step of the text")
+            raise LimitExceeded("max_seconds", self._limit, self._limit + late, "for one step of the text")

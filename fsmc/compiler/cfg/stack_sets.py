@@ -20,10 +20,20 @@ EMPTY = 0
 
 
 class StackSets:
-    """The pool of sets. entries[s]: (place, rest) rows, ascending; a place below 0 is a base. depth[s]: places of the longest stack."""
+    """The pool of sets. entries[s]: (place, rest) rows, ascending; a place below 0 is a base. depth[s]: places of the longest stack.
 
-    def __init__(self, max_sets: int, is_end: Callable[[int], bool], absorbs: Callable[[int, int], bool]) -> None:
-        self.max_sets, self._is_end, self._absorbs = max_sets, is_end, absorbs
+    check_time: called now and then; may raise.
+    """
+
+    def __init__(
+        self,
+        max_sets: int,
+        is_end: Callable[[int], bool],
+        absorbs: Callable[[int, int], bool],
+        check_time: Callable[[], None],
+    ) -> None:
+        self.max_sets, self._is_end, self._absorbs, self._check_time = max_sets, is_end, absorbs, check_time
+        self._n_looked_at = 0
         self.entries: list[Entries] = [()]
         self.depth = [0]
         self._numbers: dict[Entries, int] = {(): EMPTY}
@@ -82,6 +92,9 @@ class StackSets:
                 continue
             merged = dict(self.entries[pair[0]])
             missing = []
+            self._n_looked_at += 1
+            if not self._n_looked_at & 0xFF:
+                self._check_time()
             for place, rest in self.entries[pair[1]]:
                 other = merged.get(place, EMPTY)
                 if other in (EMPTY, rest) or rest == EMPTY:

@@ -10,7 +10,9 @@ from fsmc.compiler.syntax.grammar_tree import Node, Ref, Rule, rebuilt
 MAX_INSTANCES = 10_000
 """Copies of templates, for different arguments,"""
 MAX_TEMPLATE_DEPTH = 40
-"""and templates that are used inside of templates."""
+"""and templates that are used inside of templates;"""
+MAX_COPIED = 1_000_000
+"""and expressions that are looked at in making the copies: arguments may double from one to the next."""
 
 Templates = dict[str, tuple[tuple[str, ...], Rule]]
 """Name → parameters and body."""
@@ -30,6 +32,7 @@ class Instances:
         self.text, self.rules, self.templates, self.rule = text, rules, templates, ""
         self.names: dict[tuple[str, tuple[Node, ...]], str] = {}
         self.depths: dict[str, int] = {}  # of the rules that are copies of templates
+        self.n_copied = 0
 
     def make(self, ignored: list[Node]) -> list[Node]:
         """Do so; returns what is ignored, without uses of templates as well."""
@@ -42,6 +45,8 @@ class Instances:
 
     def without_uses(self, node: Node, pending: list[str]) -> Node:
         """A node with references to copies in the place of uses; ``pending``: the rules whose bodies are still to be looked at."""
+        if self.rule in self.depths:
+            self.count()
         if not isinstance(node, Use):
             return rebuilt(node, lambda child: self.without_uses(child, pending))
         if node.name not in self.templates:
@@ -51,7 +56,7 @@ class Instances:
             what = f"the template {node.name!r} takes {len(parameters)} arguments, not {len(node.arguments)}"
             raise self.error(what, node)
         arguments = tuple(self.without_uses(argument, pending) for argument in node.arguments)
-        key = (node.name, tuple(map(_without_spans, arguments)))
+        key = (node.name, tuple(map(self.without_spans, arguments)))
         if key not in self.names:
             if len(self.names) >= MAX_INSTANCES:
                 raise LimitExceeded("max_instances", MAX_INSTANCES, MAX_INSTANCES + 1, "copies of templates")
@@ -61,27 +66,36 @@ class Instances:
                 raise LimitExceeded("max_template_depth", MAX_TEMPLATE_DEPTH, depth, what)
             name = self.names[key] = f"{node.name}{{{len(self.names)}}}"
             bound = dict(zip(parameters, arguments, strict=True))
-            self.rules[name] = Rule(name, _substituted(rule.body, bound), rule.span, rule.is_terminal)
+            self.rules[name] = Rule(name, self.substituted(rule.body, bound), rule.span, rule.is_terminal)
             self.depths[name] = depth
             pending.append(name)
         return Ref(self.names[key], node.span)
 
+    def substituted(self, node: Node, bound: dict[str, Node]) -> Node:
+        """The body of a template with its arguments in the place of its parameters."""
+        self.count()
+        if isinstance(node, Use):
+            given = bound.get(node.name)  # a template may be an argument, too
+            name = given.name if isinstance(given, Ref) and not isinstance(given, Use) else node.name
+            return Use(name, node.span, tuple(self.substituted(argument, bound) for argument in node.arguments))
+        if isinstance(node, Ref):
+            return bound.get(node.name, node)
+        return rebuilt(node, lambda child: self.substituted(child, bound))
+
+    def without_spans(self, node: Node) -> Node:
+        """What tells arguments apart."""
+        self.count()
+        if isinstance(node, Ref):
+            return Ref(node.name, (0, 0))
+        return rebuilt(node, self.without_spans)
+
+    def count(self) -> None:
+        """One more expression was looked at."""
+        self.n_copied += 1
+        if self.n_copied > MAX_COPIED:
+            what = f"the arguments of templates grow from one to the next, in the rule {self.rule!r}"
+            raise LimitExceeded("max_copied", MAX_COPIED, self.n_copied, what)
+
     def error(self, message: str, node: Use) -> GrammarError:
         """At a use."""
         return GrammarError(message, self.text, node.span, self.rule)
-
-
-def _substituted(node: Node, bound: dict[str, Node]) -> Node:
-    if isinstance(node, Use):
-        given = bound.get(node.name)  # a template may be an argument, too
-        name = given.name if isinstance(given, Ref) and not isinstance(given, Use) else node.name
-        return Use(name, node.span, tuple(_substituted(argument, bound) for argument in node.arguments))
-    if isinstance(node, Ref):
-        return bound.get(node.name, node)
-    return rebuilt(node, lambda child: _substituted(child, bound))
-
-
-def _without_spans(node: Node) -> Node:
-    if isinstance(node, Ref):
-        return Ref(node.name, (0, 0))
-    return rebuilt(node, _without_spans)
