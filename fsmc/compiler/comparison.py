@@ -27,7 +27,6 @@ from fsmc.compiler.schema.rearrange import rearranged
 from fsmc.compiler.schema.recipe import SchemaRecipe
 from fsmc.compiler.schema.sampling import InstanceSampler, short_text
 from fsmc.compiler.schema.walk import Walk
-from fsmc.jit import time_limit
 
 MAX_SHORTEST = 10_000
 """``max_pairs`` in the search for a shortest witness between two schemas, of which a short one is known to be found."""
@@ -83,10 +82,14 @@ def subset(
             raise  # they were compiled differently
         shows = (lambda text: _is_invalid(b, text)) if are_schemas else (lambda text: not b.machine.matches(text))
         ending = _ending_of(a, max_searched)
-        with time_limit(max_seconds):
-            sought = counterexample(
-                a.machine, b.machine, max_searched=max_searched, ending=ending, shows=shows if are_schemas else None
-            )
+        sought = counterexample(
+            a.machine,
+            b.machine,
+            max_searched=max_searched,
+            max_seconds=max_seconds,
+            ending=ending,
+            shows=shows if are_schemas else None,
+        )
         if sought.is_all or sought.text is not None:
             return Comparison(sought.text)
         drawn = _drawn(a, shows, max_searched) if isinstance(a.recipe, SchemaRecipe) else None

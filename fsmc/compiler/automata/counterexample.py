@@ -16,7 +16,7 @@ from fsmc.compiler.automata.recursion import Reading, RecursiveMachine
 from fsmc.compiler.automata.shortest import ShortestTexts
 from fsmc.compiler.automata.tables import CALL, EXIT_REDO, RECORDED
 from fsmc.compiler.errors import LimitExceeded
-from fsmc.jit import nearer_limit, working_seconds
+from fsmc.jit import nearer_limit, time_limit, working_seconds
 
 MAX_SEARCHED = 5_000
 
@@ -48,12 +48,13 @@ def counterexample(
     b: RecursiveMachine,
     *,
     max_searched: int = MAX_SEARCHED,
+    max_seconds: float = math.inf,
     ending: Ending | None = None,
     shows: Callable[[bytes], bool] | None = None,
 ) -> Sought:
     """A short text that ``a`` accepts and ``b`` does not.
 
-    max_searched: beginnings of texts that are looked at, in the time of a `time_limit` around. ending: finds the rest of a text that ``b`` has refused already. shows: whether such a
+    max_searched, max_seconds: beginnings of texts that are looked at, and the time. ending: finds the rest of a text that ``b`` has refused already. shows: whether such a
     text is one that is sought (default: each is).
 
     >>> from fsmc.compiler.schema.recipe import SchemaRecipe
@@ -62,7 +63,17 @@ def counterexample(
     >>> counterexample(a, b).text
     b'[0,1]'
     """
-    ending = ending or ending_of(a)
+    with time_limit(max_seconds):
+        return _sought(a, b, max_searched, ending or ending_of(a), shows)
+
+
+def _sought(
+    a: RecursiveMachine,
+    b: RecursiveMachine,
+    max_searched: int,
+    ending: Ending,
+    shows: Callable[[bytes], bool] | None,
+) -> Sought:
     places = deque([_Place(b"", Reading(a.initial), Reading(b.initial))])
     seen: set[object] = set()
     alike: Counter[object] = Counter()
