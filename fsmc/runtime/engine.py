@@ -33,6 +33,7 @@ from fsmc.runtime.python_end import ends_with_python
 from fsmc.runtime.reasoning import ReasoningGate
 from fsmc.runtime.request import PendingGrammar, Request, Response, Ticket
 from fsmc.runtime.sampling import SamplingBatch
+from fsmc.runtime.stepping_thread import IDLE_SECONDS, SteppingThread
 from fsmc.runtime.whole_index import with_index
 
 T = TypeVar("T")
@@ -40,9 +41,6 @@ T = TypeVar("T")
 WORTH_WAITING_FOR = 4
 """A request waits one pass for another that is just reading the same beginning, if that spares it so many tokens."""
 
-_IDLE_SECONDS = 0.01
-_LOOK_AFTER_SECONDS = 0.2
-"""How often a thread that has nothing to do looks whether anybody still holds its engine."""
 _NOT_FROM_A_STEP = "a function of a request, called by a step, may submit and abort; it can neither step nor run"
 
 
@@ -158,7 +156,7 @@ class Engine:
                 if self._thread is not None:
                     next(iter(open_tickets.values())).result()
                 elif not self.step():
-                    time.sleep(_IDLE_SECONDS)
+                    time.sleep(IDLE_SECONDS)
         except BaseException:
             for ticket in tickets:
                 ticket.abort()
@@ -168,7 +166,7 @@ class Engine:
     def start(self) -> Engine:
         """Step in a thread of its own from now on, until `close`, or until everything is answered and nobody holds the engine."""
         if self._thread is None:
-            self._thread = _Stepping(ref(self), self._news)
+            self._thread = SteppingThread(ref(self), self._news)
             ends_with_python(self._thread)
             self._thread.start()
         return self
@@ -414,41 +412,6 @@ class Engine:
                     row.fail(RuntimeError("the engine ended before this request"))
             row.respond()
         self._mask_thread.close()
-
-
-class _Stepping(threading.Thread):
-    """An engine's thread: steps, or waits for something to do. While it waits it does not hold the engine."""
-
-    def __init__(self, engine: ref[Engine], news: threading.Condition) -> None:
-        super().__init__(daemon=True, name="fsmc-engine")
-        self._engine, self._news = engine, news
-
-    def run(self) -> None:
-        while (engine := self._engine()) is not None:
-            closed = False
-            try:
-                while not engine._closing and engine.step():
-                    pass
-                closed = engine._closing
-            except BaseException:
-                engine._end(closed=False)
-                raise
-            if closed:
-                return engine._end(closed=True)
-            with self._news:
-                if engine._closing:
-                    continue
-                is_waiting = bool(engine._waiting)
-                if not is_waiting:
-                    del engine
-                self._news.wait(_IDLE_SECONDS if is_waiting else _LOOK_AFTER_SECONDS)
-
-    def begin_to_end(self) -> None:
-        """Its engine was told."""
-
-    def wait_to_end(self, until: float) -> None:
-        """It frees the tensors of an engine that nobody else holds."""
-        self.join(max(until - time.monotonic(), 0))
 
 
 def _timed(function: Callable[..., T], *arguments: Any) -> tuple[T, float]:

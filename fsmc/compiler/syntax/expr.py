@@ -110,7 +110,7 @@ def surely_matches(expr: Expr, first: bool = True, last: bool = True) -> bool:
     if isinstance(expr, Concat):
         parts = expr.parts
         if all(type(part) is Chars for part in parts):  # a literal, of which a grammar may have thousands
-            return all(part.chars for part in parts)  # type: ignore[attr-defined]
+            return all(part.chars for part in parts)  # type: ignore[attr-defined]  # all are Chars
         empty = [
             isinstance(part, (TextStart, TextEnd)) or (isinstance(part, Repeat) and not part.minimum) for part in parts
         ]
