@@ -20,6 +20,7 @@ import numpy as np
 from fsmc.compiler.automata.byte_groups import ASCII_GROUPS
 from fsmc.compiler.automata.lazy_rsm import MAX_BYTES, MAX_STATES, LazyRSM
 from fsmc.compiler.cfg.embedded import Copier, EmbeddedSchema
+from fsmc.compiler.cfg.place_classes import PlaceClasses
 from fsmc.compiler.cfg.places import Places
 from fsmc.compiler.cfg.rules import Network
 from fsmc.compiler.cfg.stack_sets import EMPTY, StackSets
@@ -64,17 +65,13 @@ class GrammarMachine:
         places = self.places
         self.max_seconds = max_seconds
         self._limit, self._deadline = max_seconds, math.inf
+        self._classes = PlaceClasses(places)
         self.sets = StackSets(max_stack_sets, places.is_end.__getitem__, places.takes_in, self._check_time)
         self.rsm = LazyRSM(self, max_states=max_states, max_bytes=max_bytes)
         self._copier = Copier(self.rsm, schemas, self._outcome)
         self._blocks: dict[int, int] = {}  # terminal → what to add to its places
         self._outcomes: dict[Any, int] = {}
         self._outcome_keys: dict[int, Any] = {}
-        self._class_ids: dict[bytes, int] = {}
-        self._class_maps: list[bytes] = []
-        self._combined: dict[tuple[int, int], int] = {}
-        self._place_classes: dict[int, int] = {}
-        self._follow_classes: dict[int, int] = {}
         self._here: dict[int, tuple[int, tuple[tuple[int, int, bool], ...]]] = {}
         root = network.root
         self._root = len(network.names)  # a symbol that nothing follows
@@ -98,7 +95,7 @@ class GrammarMachine:
             self._copier.build_row(state, *stacks[1:])
             return
         entries, complete = self._reached(stacks)
-        classes = self._classes(entries, complete)
+        classes = self._classes.of({place for place, _ in entries}, self._follow(complete))
         codes: list[int] = []
         seen = -1
         for byte, number in enumerate(classes):
@@ -231,24 +228,6 @@ class GrammarMachine:
                     pending.append(rest)
         return found, frozenset(complete)
 
-    # ── bytes ────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-    def _classes(self, entries: list[tuple[int, int]], complete: frozenset[int]) -> bytes:
-        """Which bytes the places that may read next tell apart: the class of each byte, numbered by their first bytes."""
-        combined = 0
-        if not self._class_maps:
-            self._class_id(bytes(256))
-        for place in {place for place, _ in entries}:
-            combined = self._combine(combined, self._classes_of(place))
-        follow = self._follow(complete)
-        if follow:
-            known = self._follow_classes.get(follow)
-            if known is None:
-                bits = bytes(follow >> byte & 1 for byte in range(256))
-                known = self._follow_classes[follow] = self._class_id(bits)
-            combined = self._combine(combined, known)
-        return self._class_maps[combined]
-
     def _follow(self, complete: frozenset[int]) -> int:
         """The bytes that may follow symbols, as bits."""
         follow = 0
@@ -256,59 +235,6 @@ class GrammarMachine:
             if symbol != self._root:
                 follow |= self.places.follow[symbol]
         return follow
-
-    def _classes_of(self, place: int) -> int:
-        """The same of one place, with the beginnings of what it calls."""
-        known = self._place_classes.get(place)
-        if known is None:
-            places = self.places
-            known, pending, seen = 0, [place], {place}
-            while pending:
-                current = pending.pop()
-                targets = places.targets[current]
-                known = self._combine(known, self._class_id(places.classes[current], targets))
-                for symbol, _ in places.calls[current]:
-                    if symbol in places.schema_codes:
-                        codes = places.schema_codes[symbol]
-                        numbers = {code: number for number, code in enumerate(dict.fromkeys(codes))}
-                        known = self._combine(known, self._class_id(bytes(map(numbers.__getitem__, codes))))
-                        continue
-                    start = places.start.get(symbol) or places.terminal_start(symbol)
-                    if start not in seen:
-                        seen.add(start)
-                        pending.append(start)
-            self._place_classes[place] = known
-        return known
-
-    def _class_id(self, classes: bytes, targets: list[int] | None = None) -> int:
-        """The number of a map; classes with the same target are one."""
-        numbers: dict[int, int] = {}
-        if targets is not None:
-            classes = bytes(numbers.setdefault(targets[c], len(numbers)) for c in classes)
-        else:
-            classes = bytes(numbers.setdefault(c, len(numbers)) for c in classes)
-        known = self._class_ids.get(classes)
-        if known is None:
-            known = self._class_ids[classes] = len(self._class_maps)
-            self._class_maps.append(classes)
-        return known
-
-    def _combine(self, a: int, b: int) -> int:
-        """The map that tells apart what either does."""
-        if a == b or b == 0:
-            return a
-        if a == 0:
-            return b
-        key = (a, b) if a < b else (b, a)
-        known = self._combined.get(key)
-        if known is None:
-            numbers: dict[tuple[int, int], int] = {}
-            classes = bytes(
-                numbers.setdefault(pair, len(numbers))
-                for pair in zip(self._class_maps[a], self._class_maps[b], strict=True)
-            )
-            known = self._combined[key] = self._class_id(classes)
-        return known
 
     # ── edges ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
