@@ -11,8 +11,8 @@ keys in many small tokens, which would count as more work done.
 exact jumps must give the text of no jumps. Where a text differs, the figures say how close the two best tokens were at
 that place: packed rows round differently from single ones, so that a tie may fall either way.
 
-*mask*: microseconds a row and step for filling masks (CPU time of the thread that does it) and applying them; every grammar is
-new to each way, so that masks met for the first time are in it.
+*mask*: microseconds for each mask, filled (CPU time of the thread that does it) and applied. A row and step has one, and one
+more for each token that exact jumps draft. Every grammar is new to each way, so that masks met for the first time are in it.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ class Ways:
             | self._of_texts([(r.text, r.token_ids) for r in responses])
             | {
                 "finished": all(response.finish_reason == "stop" for response in responses),
-                "mask": [1e6 * step.mask_seconds / step.n_rows for step in steps],
+                "mask": [1e6 * step.mask_seconds / step.n_masks for step in steps if step.n_masks],
                 "waiting_seconds": sum(step.waiting_seconds for step in steps),
                 "computed": engine.model.n_tokens,
             }
@@ -257,7 +257,7 @@ def measure(ways: Ways, names: list[str], task: Task, batch: int, repeats: int) 
             gap = None if same else gap_at_difference(ways, task, off["ids"], figures["ids"])
             rows[-1] |= {"same text as off": same, "gap": gap}
         told = f"{task.name}, batch {batch}, {name}: {figures['passes']} passes, {figures['cpu_seconds']:.2f} s of CPU"
-        mask = f", masks {statistics.mean(figures['mask']):.0f} µs a row" if figures.get("mask") else ""
+        mask = f", masks {statistics.mean(figures['mask']):.0f} µs each" if figures.get("mask") else ""
         print(f"{told}, × off {rows[-1]['cpu ratio']:.2f}{mask}", file=sys.stderr, flush=True)
     return rows
 
@@ -313,7 +313,7 @@ def show(report: dict[str, Any]) -> None:
         (entry["way"], entry["batch"], *(entry.get(c) for c in columns), entry.get("mask mean"), entry.get("mask p99"))
         for entry in report["summary"]
     ]
-    headings = ("", "batch", *columns, "mask, µs a row", "p99")
+    headings = ("", "batch", *columns, "µs a mask", "p99")
     show_table("canonical tokens a second, × the engine without jumps: geometric means and least", headings, rows)
     for run in report["runs"]:
         if run.get("same text as off") is False:

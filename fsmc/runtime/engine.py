@@ -45,11 +45,13 @@ _NOT_FROM_A_STEP = "a function of a request, called by a step, may submit and ab
 
 
 class Step(NamedTuple):
-    """One pass: how many rows and tokens it had, and where the time went. mask_seconds: for filling masks and
-    applying them, of the threads that did it; waiting_seconds: until the masks were there, after the model was done."""
+    """One pass: how many rows, tokens and masks (a row has one, and one more for each drafted token) it had, and where the
+    time went. mask_seconds: for filling masks and applying them, of the threads that did it; waiting_seconds: until the
+    masks were there, after the model was done."""
 
     n_rows: int
     n_tokens: int
+    n_masks: int
     seconds: float
     forward_seconds: float
     waiting_seconds: float
@@ -234,7 +236,8 @@ class Engine:
             n_tokens = sum(len(part.ids) for part in parts)
             mask_seconds = sum(row.last_mask_seconds for row in rows) + apply_seconds
             seconds = time.perf_counter() - began
-            self.on_step(Step(len(rows), n_tokens, seconds, forward_seconds, waiting_seconds, mask_seconds))
+            n_masks = sum(row.last_n_masks for row in rows)
+            self.on_step(Step(len(rows), n_tokens, n_masks, seconds, forward_seconds, waiting_seconds, mask_seconds))
         return True
 
     def _admit(self) -> None:
@@ -338,7 +341,7 @@ class Engine:
     def _fill_masks(self, rows: Sequence[Row]) -> None:
         """In the other thread: the masks of every row whose logits this pass gives."""
         for row in rows:
-            row.last_mask_seconds = 0.0
+            row.last_mask_seconds, row.last_n_masks = 0.0, 0
             if row.matcher is not None and row.n_logits:
                 self._guarded(row, row.fill_masks, self._mask, row.first_logit)
 

@@ -46,6 +46,7 @@ class Row:
         self.forward_passes = self.sampled_tokens = self.jumped_tokens = self.retokenized_tokens = 0
         self.computed_tokens = self.shared_tokens = 0
         self.mask_seconds = self.jump_seconds = self.last_mask_seconds = 0.0
+        self.last_n_masks = 0
         self.first_logit = self.n_logits = 0  # of this pass
 
     def open(
@@ -138,6 +139,7 @@ class Row:
         for i, drafted in enumerate([*self.draft, None]):
             room = self.max_new_tokens - self.n_output - i + 1  # the end token needs no room of its own
             matcher.fill_next_token_bitmask(mask, first + i, room if self.request.never_cut_off else None)
+            self.last_n_masks += 1
             row = mask[first + i]
             if drafted is not None and row[drafted // 32] >> drafted % 32 & 1 and matcher.accept_token(drafted):
                 continue

@@ -297,6 +297,17 @@ def test_a_common_prompt_is_read_once(toy: Any, grammars: Any) -> None:
     assert (again.shared_tokens, again.computed_tokens) == (len(prompt), 3) or again.shared_tokens > len(prompt)
 
 
+def test_a_step_tells_how_many_masks_it_took(toy: Any, grammars: Any) -> None:
+    """One a constrained row, and those of the drafted tokens up to the first that will not be chosen."""
+    for jump, drafted in (("off", False), ("exact", True)):
+        steps: list[Any] = []
+        engine = engine_of(toy, on_step=steps.append)
+        engine.run([Request(PROMPT, grammars[FORM], jump=jump), Request(PROMPT, max_new_tokens=3)])
+        assert all(step.n_masks >= 1 for step in steps[:-1])
+        assert any(step.n_masks > 1 for step in steps) == drafted
+        assert all(step.n_masks <= step.n_tokens for step in steps)
+
+
 def test_different_prompts_do_not_wait_for_each_other(toy: Any) -> None:
     engine = engine_of(toy)
     engine.run([Request([i, 50, 51, 52, 53, 54], max_new_tokens=1) for i in range(60, 68)])
