@@ -4,9 +4,9 @@ numba looks for a place to keep compiled code in ``NUMBA_CACHE_DIR``, then besid
 cache folder. Where none of them can be written it raises while the decorator runs, which would make *importing* fsmc
 fail; such kernels go on without a disk cache instead.
 
-numba compiles on one core. The first process on a machine therefore starts a helper that compiles the list of all kernels
-from its end (see `fsmc.kernels`), while it compiles what it needs itself, which is the list from its beginning: they meet
-half way. ``FSMC_COMPILE_ALONE=1`` keeps it from doing so.
+numba compiles on one core. The first process on a machine therefore starts a helper that compiles what is needed last
+(see `fsmc.kernels`), while it compiles what it needs itself, which is the list of all kernels from its beginning: they meet half
+way, and no kernel is compiled by both. ``FSMC_COMPILE_ALONE=1`` keeps it from doing so.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import atexit
 import contextlib
 import ctypes
 import gc
+import hashlib
 import itertools
 import math
 import os
@@ -32,6 +33,12 @@ import numpy.typing as npt
 from numba.core import cgutils, event, types
 from numba.extending import intrinsic
 from numba.np import arrayobj
+
+fcntl: Any
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -98,8 +105,9 @@ _n_compiling = 0
 _collect_again = False
 
 
-def _timed(compile_: Callable[..., Any]) -> Callable[..., Any]:
-    """``compile_``, a dispatcher's method, with its time noted: compiling, or reading what is on disk, or waiting for another thread.
+def _timed(compile_: Callable[..., Any], name: str, folder: str | None) -> Callable[..., Any]:
+    """``compile_``, a dispatcher's method, with its time noted: compiling, or reading what is on disk, or waiting for another thread
+    or process that is compiling the same.
 
     Python's search for garbage waits meanwhile: numba makes millions of small objects that live on, and to go through them
     again and again took a twelfth of the time.
@@ -114,7 +122,8 @@ def _timed(compile_: Callable[..., Any]) -> Callable[..., Any]:
                 _collect_again = gc.isenabled()
                 gc.disable()
         try:
-            return compile_(signature)
+            with _claim(folder, name):
+                return compile_(signature)
         finally:
             with _compiling_lock:
                 _n_compiling -= 1
@@ -125,6 +134,43 @@ def _timed(compile_: Callable[..., Any]) -> Callable[..., Any]:
                         gc.enable()
 
     return compile_and_note
+
+
+@contextlib.contextmanager
+def _claim(folder: str | None, name: str) -> Iterator[None]:
+    """While the block runs, other processes with the same cache folder wait with this kernel; then they find it on disk.
+
+    They wait for a minute at most. The system ends a claim with its process. Without ``fcntl`` (Windows) nobody waits.
+    """
+    descriptor = _claims.get(folder)
+    if descriptor is None and folder is not None:
+        with contextlib.suppress(OSError):
+            os.makedirs(folder, exist_ok=True)
+            # Never closed: that would end all claims of this process.
+            descriptor = os.open(os.path.join(folder, "fsmc-claims.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            descriptor = _claims.setdefault(folder, descriptor)
+    if fcntl is None or descriptor is None:
+        yield
+        return
+    place = int.from_bytes(hashlib.blake2b(name.encode(), digest_size=7).digest(), "big")
+    deadline = time.monotonic() + 60
+    is_mine = False
+    while not is_mine and time.monotonic() < deadline:
+        try:
+            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, place)
+            is_mine = True
+        except (BlockingIOError, PermissionError):  # which of them, depends on the system
+            time.sleep(0.01)
+        except OSError:  # a file system without locks
+            break
+    try:
+        yield
+    finally:
+        if is_mine:
+            fcntl.lockf(descriptor, fcntl.LOCK_UN, 1, place)
+
+
+_claims: dict[str | None, int] = {}
 
 
 def kernel(function: _F) -> _F:
@@ -148,8 +194,9 @@ def kernel(function: _F) -> _F:
         dispatcher = numba.njit(cache=True, **options)(function)
     except RuntimeError:  # no writable cache folder anywhere: compile again in each process
         dispatcher = numba.njit(**options)(function)
-    dispatcher.compile = _timed(dispatcher.compile)
-    KERNELS[f"{function.__module__}.{function.__qualname__}"] = dispatcher
+    name = f"{function.__module__}.{function.__qualname__}"
+    dispatcher.compile = _timed(dispatcher.compile, name, dispatcher.stats.cache_path)
+    KERNELS[name] = dispatcher
     return cast(_F, dispatcher)
 
 

@@ -58,14 +58,14 @@ def test_every_kernel_is_listed_or_compiled_with_one_that_is() -> None:
 
 @pytest.mark.parametrize("alone", ["", "1"])
 def test_a_helper_compiles_what_was_not_asked_for(tmp_path, alone: str) -> None:
-    """Unless it is forbidden. The helper begins with the end of the list, and is stopped with the process."""
+    """Unless it is forbidden. The helper begins with what is needed late, and is stopped with the process."""
     script = (
         "import time\n"
         "from pathlib import Path\n"
-        "from fsmc.kernels import compile_kernels, listed_kernels\n"
-        "first, *_, last = listed_kernels()\n"
-        "compile_kernels([first])\n"
-        "name = last.split(' ')[1]\n"
+        "from fsmc.kernels import compile_kernels, lines_for_helper, listed_kernels\n"
+        "lines = listed_kernels()\n"
+        "compile_kernels(lines[:1])\n"
+        "name = lines_for_helper(lines)[0].split(' ')[1]\n"
         f"deadline = time.monotonic() + {2 if alone else 120}\n"
         f"while not (found := list(Path({str(tmp_path)!r}).rglob(f'*.{{name}}-*.nbi'))) and time.monotonic() < deadline:\n"
         "    time.sleep(0.05)\n"
@@ -73,6 +73,48 @@ def test_a_helper_compiles_what_was_not_asked_for(tmp_path, alone: str) -> None:
     )
     found = python("-c", script, NUMBA_CACHE_DIR=str(tmp_path), FSMC_COMPILE_ALONE=alone)
     assert found.strip() == str(not alone)
+
+
+def test_no_kernel_is_compiled_by_two_processes_at_once(tmp_path: Path) -> None:
+    """Who comes second waits, and reads from disk what the first has compiled; also a kernel that another one calls."""
+    module = (
+        "import sys, time\n"
+        "from numba.core import types\n"
+        "from fsmc.jit import KERNELS, kernel, on_compile\n"
+        "@kernel\n"
+        "def inner(n):\n"
+        "    return n * 2\n"
+        "@kernel\n"
+        "def outer(n):\n"
+        "    return inner(n) + 1\n"
+        "@kernel\n"
+        "def other(n):\n"
+        "    return inner(n) + 2\n"
+        "def report(name):\n"
+        "    print(name, flush=True)\n"
+        "    if name.endswith('inner'):\n"
+        "        time.sleep(1.5)\n"
+        "if __name__ == '__main__':\n"
+        "    import shared_kernels\n"
+        "    with on_compile(report):\n"
+        "        getattr(shared_kernels, sys.argv[1]).compile((types.int64,))\n"
+    )
+    (tmp_path / "shared_kernels.py").write_text(module)
+    environment = {
+        **os.environ,
+        "NUMBA_CACHE_DIR": str(tmp_path / "cache"),
+        "FSMC_COMPILE_ALONE": "1",
+        "PYTHONPATH": os.pathsep.join([str(tmp_path), str(PACKAGE.parent)]),
+    }
+    command = [sys.executable, str(tmp_path / "shared_kernels.py")]
+    both = [
+        subprocess.Popen([*command, name], env=environment, stdout=subprocess.PIPE, text=True)
+        for name in ("outer", "other", "outer")
+    ]
+    compiled = sorted("".join(process.communicate()[0] for process in both).split())
+    assert [process.returncode for process in both] == [0, 0, 0]
+    assert compiled.count("shared_kernels.inner") == 1
+    assert compiled.count("shared_kernels.outer") == compiled.count("shared_kernels.other") == 1
 
 
 def test_compiling_kernels_is_no_work_of_the_pattern() -> None:
