@@ -95,8 +95,8 @@ class GrammarMatcher:
         self._recording = NOTHING
         self._history: _Entry | None = None
         self._n_accepted = 0
-        self._n_entries = 0  # in the chain of the history
-        self._n_reachable = 0  # of these, how many rollback may undo
+        self._chain_begin = 0  # how many entries were accepted before those in the chain of the history
+        self._floor = 0  # and before those that rollback may undo
 
     def fork(self) -> GrammarMatcher:
         """A matcher at the same place with the same history, independent from here on; costs the same at any length.
@@ -217,17 +217,15 @@ class GrammarMatcher:
         Raises TypeError or ValueError, and nothing changes, if that is no integer, negative, or more than ``rollback_limit``.
         """
         num_tokens = integer("num_tokens", num_tokens)
-        if not 0 <= num_tokens <= self._n_reachable:
+        if not 0 <= num_tokens <= self.rollback_limit:
             raise ValueError(
-                f"cannot roll back {num_tokens} tokens: the history holds {self._n_reachable}"
+                f"cannot roll back {num_tokens} tokens: the history holds {self.rollback_limit}"
                 + (f" (max_rollback_tokens={self._max_rollback})" if self._max_rollback is not None else "")
             )
         for _ in range(num_tokens):
             assert self._history is not None
             self._history, self._state, self._stack, self._terminated, self._recording = self._history
-        self._n_entries -= num_tokens
         self._n_accepted -= num_tokens
-        self._n_reachable -= num_tokens
 
     @property
     def max_rollback_tokens(self) -> int | None:
@@ -237,7 +235,7 @@ class GrammarMatcher:
     @property
     def rollback_limit(self) -> int:
         """How many entries can be rolled back now."""
-        return self._n_reachable
+        return self._n_accepted - self._floor
 
     @property
     def n_entries(self) -> int:
@@ -247,12 +245,11 @@ class GrammarMatcher:
     def _remember(self) -> None:
         """Put the present on the history."""
         self._history = (self._history, self._state, self._stack, self._terminated, self._recording)
-        self._n_entries += 1
         self._n_accepted += 1
-        self._n_reachable += 1
-        if self._max_rollback is not None and self._n_reachable > self._max_rollback:
-            self._n_reachable = self._max_rollback
-            if self._n_entries > 2 * self._max_rollback:
+        most = self._max_rollback
+        if most is not None and self._n_accepted - self._floor > most:
+            self._floor = self._n_accepted - most
+            if self._n_accepted - self._chain_begin > 2 * most:
                 self._forget()
 
     def _forget(self) -> None:
@@ -262,11 +259,11 @@ class GrammarMatcher:
         """
         newest = []
         entry = self._history
-        for _ in range(self._n_reachable):
+        for _ in range(self.rollback_limit):
             assert entry is not None
             newest.append(entry[1:])
             entry = entry[0]
-        self._history, self._n_entries = None, self._n_reachable
+        self._history, self._chain_begin = None, self._floor
         for rest in reversed(newest):
             self._history = (self._history, *rest)
 

@@ -35,7 +35,8 @@ class ReturnStacks:
     ((7, 5), True)
 
     addresses: `addresses_of` the nodes, the hash table that finds them and their number. They hold, and a kernel may push, while
-    ``lock`` is held. shown: the addresses and the nodes, for who only reads nodes, which hold as long as he keeps both.
+    ``lock`` is held. shown: the addresses and the nodes, for who only reads nodes, which hold as long as he keeps both. room: nodes
+    that can be pushed for certain, see `reserve`; who takes some of it, with the lock held, takes them off.
     """
 
     def __init__(self, *, max_nodes: int = 1 << 24) -> None:
@@ -46,7 +47,7 @@ class ReturnStacks:
         self.addresses = addresses_of(self.nodes, self._table, self._count)
         self.shown = self.addresses, self.nodes
         self.lock = threading.Lock()
-        self._room = 63  # nodes that can be pushed for certain
+        self.room = 63
 
     def __len__(self) -> int:
         return int(self._count[0])
@@ -73,12 +74,12 @@ class ReturnStacks:
     def reserve(self, n_more: int) -> None:
         """Make room for more nodes, with the lock held. The arrays are replaced, never resized: a kernel that still reads the
         old ones may."""
-        self._room -= n_more
-        if self._room >= 0:
+        self.room -= n_more
+        if self.room >= 0:
             return
         needed = len(self) + n_more
-        self._room = len(self.nodes) - needed
-        if self._room >= 0:
+        self.room = len(self.nodes) - needed
+        if self.room >= 0:
             return
         if needed > self.max_nodes:
             raise LimitExceeded(
@@ -92,7 +93,7 @@ class ReturnStacks:
         self.nodes, self._table, self._count = nodes, table, count
         self.addresses = addresses_of(nodes, table, count)
         self.shown = self.addresses, nodes
-        self._room = capacity - needed
+        self.room = capacity - needed
 
 
 @kernel

@@ -66,7 +66,11 @@ def advance(
     while True:
         tables = machine.tables
         with stacks.lock:
-            stacks.reserve(end - n)  # a byte pushes at most one frame
+            room = stacks.room - (end - n)  # a byte pushes at most one frame
+            if room >= 0:
+                stacks.room = room
+            else:
+                stacks.reserve(end - n)
             status, state, stack, n, frame, number = _advance_at(
                 tables.addresses, stacks.addresses, state, stack, data, n, end
             )
