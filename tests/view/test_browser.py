@@ -105,6 +105,54 @@ def test_boxes_open_and_close_by_mouse_and_keyboard(open_page, pages) -> None:
     assert shown.locator("#canvas .box[aria-label^='object']").count() == 1
 
 
+PLACE = """() => { // where the walk is: how many places are marked, dots, states and edges on the way, and whether the place is in sight
+  const now = [...document.querySelectorAll("#canvas .now")], dots = [...document.querySelectorAll("#canvas .dot")];
+  const canvas = document.querySelector("#canvas").getBoundingClientRect(), at = (dots[0] || now[0]).getBoundingClientRect();
+  const inSight = at.right > canvas.left && at.left < canvas.right && at.bottom > canvas.top && at.top < canvas.bottom;
+  const exact = now[0] && !now[0].classList.contains("box");
+  return [now.length, exact, dots.length === (now[0].matches(".line") ? 1 : 0), inSight];
+}"""
+
+
+@pytest.mark.parametrize("kind", ["words", "phrases", "enum"])
+def test_every_place_of_a_walk_is_drawn(open_page, tokenizer, kind) -> None:
+    """Also inside of forced chains that are far from the start of a large machine, when a text is put in at once and as it grows."""
+    rng = random.Random(5)
+    word = lambda n: "".join(rng.choice("abcdefghijklmnop") for _ in range(n))  # noqa: E731
+    compiler = fsmc.GrammarCompiler(tokenizer.vocabulary, cache_dir=None, whitespace="json")
+    if kind == "words":
+        texts = sorted({word(rng.randint(4, 9)) for _ in range(700)})
+    else:
+        texts = sorted({" ".join(word(rng.randint(3, 7)) for _ in range(5)) for _ in range(60)})
+    if kind == "enum":
+        schema = {
+            "type": "object",
+            "properties": {"is": {"enum": texts}},
+            "required": ["is"],
+            "additionalProperties": False,
+        }
+        machine = compiler.compile_json_schema(schema).machine
+        texts = [f'{{"is": "{text}"}}' for text in texts]
+    else:
+        machine = compiler.compile_choice(texts).machine
+    shown = open_page(page(machine, title=kind))
+    for text in rng.sample(texts, 4):
+        for n in [*range(1, len(text) + 1), *rng.sample(range(1, len(text)), 3)]:
+            shown.fill("#text", text[:n])
+            assert shown.evaluate(PLACE) == [1, True, True, True], text[:n]
+
+
+def test_a_part_is_drawn_by_itself(open_page, pages) -> None:
+    shown = open_page(pages[1]["tree"])
+    foreign = "[...graph.drawn.values()].filter(n => n.kind === 'state' && !n.parent && machine.component[n.state] !== graph.root.component).length"
+    for text in ("", '{"name": "Bo", "ki'):
+        shown.fill("#text", text)
+        shown.evaluate("document.querySelector('#summary').open = true")
+        for button in shown.locator("#parts button").all():
+            button.click()
+            assert shown.evaluate(foreign) == 0, button.inner_text()
+
+
 @pytest.mark.parametrize("viewport", [{"width": 1280, "height": 800}, {"width": 390, "height": 800}])
 def test_a_state_opens_until_all_its_ways_are_drawn(open_page, tokenizer, viewport) -> None:
     rng = random.Random(3)

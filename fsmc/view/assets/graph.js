@@ -25,10 +25,11 @@ class Graph {
   }
 
   // Draw the whole; or one part by itself.
-  restart() { this.root = { component: this.machine.component[0], entries: [0], isWhole: true }; }
+  restart() { this.root = { path: "", component: this.machine.component[0], entries: [0], isWhole: true }; }
   drawPart(component) {
     const { entries } = this.machine.components[component];
-    this.root = { component, entries, isWhole: entries[0] === 0 };
+    const isWhole = entries[0] === 0;
+    this.root = { path: isWhole ? "" : "part " + component, component, entries, isWhole }; // the walk's states are of the whole
   }
 
   // The instance that a call leads into, as a short name: those of deep ones would be as long as they are deep.
@@ -147,7 +148,7 @@ class Graph {
   follow(arc) {
     let to = arc.to;
     const passed = [], bytes = arc.single ? [...arc.bytes] : [];
-    while (this.isInside(to) && passed.length < 5000) {
+    while (this.isInside(to) && passed.length < this.machine.nStates) {
       passed.push(to);
       const next = this.arcs(to)[0];
       bytes.push(...next.bytes);
@@ -203,7 +204,7 @@ class Graph {
     this.place = new Map(); // instance/state → node or edge that stands for it
     const inside = this.root.isWhole && this.around[0];
     if (inside) this.instance(inside.path, inside.call.entries.map(e => e.to), inside.call.component, null, new Map(), nodes, edges);
-    else this.instance("", this.root.entries, this.root.component, null, this.root.isWhole ? null : new Map(), nodes, edges); // a part by itself shows where it ends
+    else this.instance(this.root.path, this.root.entries, this.root.component, null, this.root.isWhole ? null : new Map(), nodes, edges); // a part by itself shows where it ends
     this.drawn = nodes;
     return { nodes, edges };
   }
@@ -313,6 +314,28 @@ class Graph {
       if (now) for (; part.call; part = part.up) this.around.push(part);
       if (!here.spelled && !this.isInside(at.state)) this.show(here.path, at.state, now ? STEP : 0, this.trail);
     });
+    this.showChain(path);
+  }
+
+  // Where a configuration would be drawn, if what is around it were: {path: the instance, state}.
+  drawnAt(at) {
+    const here = this.inside(at.stack);
+    return here.spelled || { path: here.path, state: at.state };
+  }
+
+  // If the walk is inside of a chain: show both of its ends. It may have begun long ago.
+  showChain(path) {
+    const now = this.drawnAt(path[path.length - 1]);
+    if (!this.isInside(now.state)) return;
+    let from = now;
+    for (let i = path.length - 2; i >= 0 && this.isInside(from.state); i--) {
+      const before = this.drawnAt(path[i]);
+      if (before.path !== now.path) break; // a part has returned: from here on this is drawn as a state
+      from = before;
+    }
+    let to = now.state;
+    for (let n = 0; n < this.machine.nStates && this.isInside(to); n++) to = this.arcs(to)[0].to;
+    for (const state of [from.state, to]) this.show(now.path, state, 0, this.trail);
   }
 
   // Where a configuration is drawn: {node} or {edge, part}; null if it is not shown.
