@@ -96,6 +96,19 @@ def nearer_limit(max_seconds: float) -> tuple[float, float]:
     return min(own, _limit.get(), key=lambda limit: limit[1])
 
 
+def exceeded(max_seconds: float, deadline: float) -> tuple[float, float] | None:
+    """If ``deadline`` is over, in `working_seconds`, or the `time_limit` around: the limit in seconds, and how many were taken; else None.
+
+    >>> exceeded(5, working_seconds() + 1) is None, exceeded(5, working_seconds() - 1)[0]
+    (True, 5)
+    """
+    now, outer = working_seconds(), _limit.get()
+    for limit, until in ((max_seconds, deadline), outer):
+        if now > until:
+            return limit, limit + now - until
+    return None
+
+
 _compiling: tuple[float, float | None] = 0.0, None
 """Seconds so far, and since when it happens now; one tuple, as other threads read it meanwhile."""
 

@@ -80,7 +80,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "fsmc.compiler.one_constraint": {"fsmc.compiler.errors"},
     "fsmc.compiler.inputs": {"fsmc.compiler.errors", "fsmc.compiler.one_constraint"},
     "fsmc.compiler.algebra": {"fsmc.compiler"},
-    "fsmc.compiler.comparison": {"fsmc.compiler"},
+    "fsmc.compiler.comparison": {"fsmc.compiler", "fsmc.jit"},
     "fsmc.compiler.concatenation": {"fsmc.compiler"},
     "fsmc.compiler.pipeline": {
         "fsmc.compiler.inputs",

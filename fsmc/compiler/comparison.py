@@ -27,9 +27,12 @@ from fsmc.compiler.schema.rearrange import rearranged
 from fsmc.compiler.schema.recipe import SchemaRecipe
 from fsmc.compiler.schema.sampling import InstanceSampler, short_text
 from fsmc.compiler.schema.walk import Walk
+from fsmc.jit import time_limit, working_seconds
 
 MAX_SHORTEST = 10_000
 """``max_pairs`` in the search for a shortest witness between two schemas, of which a short one is known to be found."""
+_EXACT = 2 / 3
+"""Of the time, for what is exact; the rest is for the search where that does not end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,18 +66,33 @@ def subset(
     Two schemas are compared by values: what is told is whether every value that is valid under ``a`` is under ``b``, in whatever order of
     its members; the witness is the text that ``a`` allows of a value that is not.
 
-    max_pairs, max_crossed, max_seconds: see algebra.py. max_searched: beginnings of texts that are looked at where it cannot be told exactly. Raises
-    ConstraintError or LimitExceeded if no text shows it among them.
+    max_pairs, max_crossed: see algebra.py. max_searched: beginnings of texts that are looked at where it cannot be told exactly. max_seconds: of
+    all that is done. Raises ConstraintError or LimitExceeded if no text shows it among them.
     """
     shared_vocabulary(a, b)
     if a.machine is b.machine:
         return Comparison(None)
+    with time_limit(max_seconds):
+        return _subset(a, b, max_pairs, max_crossed, max_searched, max_seconds)
+
+
+def _subset(
+    a: CompiledGrammar,
+    b: CompiledGrammar,
+    max_pairs: int | None,
+    max_crossed: int,
+    max_searched: int,
+    max_seconds: float,
+) -> Comparison:
+    """`subset`, with the limit on the whole time around it: what is exact has the larger part of it."""
     if a.dfa is not None and b.dfa is not None:
         return Comparison(shortest_string(regular.difference(a.dfa, b.dfa)))
     are_schemas = isinstance(a.recipe, SchemaRecipe) and isinstance(b.recipe, SchemaRecipe)
+    began = working_seconds()
     try:
-        only = difference(a, b, max_pairs=max_pairs, max_crossed=max_crossed, max_seconds=max_seconds)
-        return Comparison(_of_values(a, only, max_pairs) if are_schemas else _shortest(only))
+        with time_limit(max_seconds * _EXACT):
+            only = difference(a, b, max_pairs=max_pairs, max_crossed=max_crossed, max_seconds=max_seconds)
+            return Comparison(_of_values(a, only, max_pairs) if are_schemas else _shortest(only))
     except EmptyLanguageError:
         return Comparison(None)
     except (ConstraintError, LimitExceeded, UnsupportedSchemaError) as error:
@@ -83,17 +101,14 @@ def subset(
         shows = (lambda text: _is_invalid(b, text)) if are_schemas else (lambda text: not b.machine.matches(text))
         ending = _ending_of(a, max_searched)
         sought = counterexample(
-            a.machine,
-            b.machine,
-            max_searched=max_searched,
-            max_seconds=max_seconds,
-            ending=ending,
-            shows=shows if are_schemas else None,
+            a.machine, b.machine, max_searched=max_searched, ending=ending, shows=shows if are_schemas else None
         )
         if sought.is_all or sought.text is not None:
             return Comparison(sought.text)
         drawn = _drawn(a, shows, max_searched) if isinstance(a.recipe, SchemaRecipe) else None
         if drawn is None:
+            if isinstance(error, LimitExceeded) and error.name == "max_seconds":
+                error.limit, error.reached = max_seconds, working_seconds() - began
             raise _untold(error, max_searched) from error
         return Comparison(drawn)
 
@@ -116,20 +131,23 @@ def equivalence(
         return Comparison(None)
     if a.dfa is not None and b.dfa is not None:
         return Comparison(difference_witness(a.dfa, b.dfa))
-    limits: dict[str, Any] = {"max_pairs": max_pairs, "max_crossed": max_crossed}
-    limits |= {"max_searched": max_searched, "max_seconds": max_seconds}
+    limits: dict[str, Any] = {"max_pairs": max_pairs, "max_crossed": max_crossed, "max_searched": max_searched}
+    until = working_seconds() + max_seconds
     found: list[bytes] = []
     errors: list[ConstraintError | LimitExceeded] = []
-    for one, other in ((a, b), (b, a)):
+    for one, other, share in ((a, b, 0.5), (b, a, 1.0)):
         try:
-            compared = subset(one, other, **limits)
+            compared = subset(one, other, **limits, max_seconds=share * max(until - working_seconds(), 0.0))
         except (ConstraintError, LimitExceeded) as error:
             errors.append(error)
             continue
         if compared.witness is not None:
             found.append(compared.witness)
     if errors and not found:
-        raise errors[0]
+        first = errors[0]
+        if isinstance(first, LimitExceeded) and first.name == "max_seconds":
+            first.limit, first.reached = max_seconds, max_seconds + working_seconds() - until
+        raise first
     return Comparison(min(found, key=len, default=None))
 
 

@@ -28,7 +28,7 @@ DEFAULT_TIMEOUT = 60.0
 VALIDATION_SECONDS = 0.05
 _ENTRY_BYTES = 2_000
 _MEASURE_SECONDS = 10.0
-"""After which all that is kept is measured again: grammars grow while texts walk through them."""
+"""After which a request has all that is kept measured again: grammars grow while texts walk through them."""
 _LABEL = 60
 
 
@@ -362,13 +362,13 @@ class GrammarManager:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of what is kept."""
-        with self._lock:
-            jobs = list(self._jobs.values())
-        return sum(_size(job) for job in jobs if job.outcome is not None)
+        """Bytes of what is kept, measured now, and within ``max_bytes``."""
+        self._measure()
+        return self._total
 
     def stats(self) -> list[GrammarStats]:
-        """Of every grammar that is kept, the one asked for last at the end."""
+        """Of every grammar that is kept, the one asked for last at the end; what has grown too large is dropped first."""
+        self._measure()
         with self._lock:
             jobs = [job for job in self._jobs.values() if job.outcome is not None]
         return [_stats(job) for job in jobs]

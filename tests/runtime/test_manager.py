@@ -17,6 +17,7 @@ from fsmc.compiler.grammar import CompiledGrammar
 from fsmc.compiler.pipeline import GrammarCompiler
 from fsmc.compiler.tokens.vocabulary import Vocabulary
 from fsmc.runtime import manager as manager_module
+from fsmc.runtime.bitmask import allocate_token_bitmask
 from fsmc.runtime.grammar_queue import GrammarQueue
 from fsmc.runtime.grammar_workers import InvalidGrammar
 from fsmc.runtime.manager import GrammarManager
@@ -444,6 +445,22 @@ def test_arguments_that_are_none(manager):
     assert manager.request("regex", "a{3}", timeout=-1).wait().reason == "timeout"
 
 
+def test_grammars_that_grow_while_they_are_walked_are_dropped_in_time(compiler):
+    schema = {"type": "object", "additionalProperties": {"type": "array", "items": {"type": ["string", "number"]}}}
+    with GrammarManager(compiler, max_workers=1) as manager:
+        grammars = [manager.request("json_schema", {"title": str(n), **schema}).wait() for n in range(3)]
+        manager.max_bytes = manager.nbytes + 1000
+        for grammar in grammars:
+            matcher = GrammarMatcher(grammar)
+            mask = allocate_token_bitmask(1, grammar.vocab.size)
+            for byte in b'{"abc": ["x", 12.5e3, "yz"], "d": []}':
+                matcher.fill_next_token_bitmask(mask)
+                assert matcher.accept_bytes(bytes([byte]))
+        assert manager.nbytes <= manager.max_bytes and manager.n_evictions > 0
+        assert sum(stats.nbytes for stats in manager.stats()) <= manager.max_bytes
+        assert manager.stats()[-1].source.startswith('{"title": "2"')
+
+
 def test_what_is_kept_is_not_measured_at_every_request(manager, monkeypatch):
     measured = []
     size = manager_module._size
@@ -457,8 +474,8 @@ def test_what_is_kept_is_not_measured_at_every_request(manager, monkeypatch):
         manager.request("regex", f"a{{{i}}}").wait()
     assert len(measured) <= 300, "once when it is made, once when it is asked for, and all of them now and then"
     assert manager._total == manager.nbytes
-    measured.clear()
     manager.max_bytes = manager.nbytes
+    measured.clear()
     for i in range(100, 150):  # at the bound, too
         manager.request("regex", f"a{{{i}}}").wait()
     deadline = time.monotonic() + 30

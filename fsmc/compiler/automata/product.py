@@ -16,7 +16,7 @@ from fsmc.compiler.automata.determinize import MAX_BYTES, MAX_SECONDS, MAX_STATE
 from fsmc.compiler.automata.dfa import DFA, Array, trim
 from fsmc.compiler.automata.minimize import minimize
 from fsmc.compiler.errors import LimitExceeded
-from fsmc.jit import kernel, working_seconds
+from fsmc.jit import exceeded, kernel, working_seconds
 
 Accepts = Callable[[npt.NDArray[np.bool_], npt.NDArray[np.bool_]], npt.NDArray[np.bool_]]
 
@@ -90,10 +90,8 @@ def explore(
             )
         if n_done == n_found:
             return np.stack(np.divmod(keys[:n_found], right.n_states), axis=1), delta[:n_found]
-        if working_seconds() > deadline:
-            raise LimitExceeded(
-                "max_seconds", max_seconds, working_seconds() - deadline + max_seconds, f"{n_found} pairs so far"
-            )
+        if over := exceeded(max_seconds, deadline):
+            raise LimitExceeded("max_seconds", *over, f"{n_found} pairs so far")
         capacity = min(2 * capacity, limit + 2 * n_columns)
         keys = np.concatenate([keys[:n_found], np.empty(capacity - n_found, np.int64)])
         delta = np.concatenate([delta[:n_done], np.empty((capacity - n_done, n_columns), np.int32)])

@@ -21,7 +21,7 @@ from fsmc.compiler.automata.dfa import DEAD, DFA
 from fsmc.compiler.automata.recursion import RecursiveMachine
 from fsmc.compiler.automata.tables import CALL, EXIT, RECORDED
 from fsmc.compiler.errors import ConstraintError, LimitExceeded
-from fsmc.jit import working_seconds
+from fsmc.jit import exceeded, working_seconds
 
 MAX_PAIRS = 200_000
 MAX_WAYS = 32
@@ -299,10 +299,8 @@ class Analysis:
             heapq.heappush(self._queue, (length, self._n_found, place, way))
 
     def _check_time(self) -> None:
-        late = working_seconds() - self._deadline
-        if late > 0:
-            seconds = self._max_seconds + late
-            raise LimitExceeded("max_seconds", self._max_seconds, seconds, "the combination takes too long")
+        if over := exceeded(self._max_seconds, self._deadline):
+            raise LimitExceeded("max_seconds", *over, "the combination takes too long")
 
     def through(self, move: Move) -> Ways:
         """The ways out that begin with a move."""

@@ -24,7 +24,7 @@ import numpy.typing as npt
 from fsmc.compiler.automata.dfa import Array
 from fsmc.compiler.automata.range_table import RangeTable
 from fsmc.compiler.errors import LimitExceeded
-from fsmc.jit import kernel, working_seconds
+from fsmc.jit import exceeded, kernel, working_seconds
 
 _T = TypeVar("_T", bound=np.generic)
 
@@ -47,9 +47,8 @@ class Limits:
             raise LimitExceeded("max_states", self.max_states, n_states, "raise the limit or simplify the pattern")
         if n_bytes > self.max_bytes:
             raise LimitExceeded("max_bytes", self.max_bytes, n_bytes, "raise the limit or simplify the pattern")
-        seconds = working_seconds() - self.started
-        if seconds > self.max_seconds:
-            raise LimitExceeded("max_seconds", self.max_seconds, seconds, "raise the limit or simplify the pattern")
+        if over := exceeded(self.max_seconds, self.started + self.max_seconds):
+            raise LimitExceeded("max_seconds", *over, "raise the limit or simplify the pattern")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -131,8 +130,10 @@ def construct_subsets(nfa: PlainNFA, limits: Limits) -> Subsets:
             slots = np.zeros(_table_size(capacity), np.int32)
             _rehash(hashes, n_states, slots)
         elif code == _POOL_FULL:
+            limits.check(n_states, n_bytes + pool.nbytes)  # before it is twice as large
             pool = _enlarged(pool, 2 * len(pool))
         elif code == _RANGES_FULL:
+            limits.check(n_states, n_bytes + ranges.nbytes)
             ranges = _enlarged(ranges, 2 * len(ranges))
 
     table = RangeTable(

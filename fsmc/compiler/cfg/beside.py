@@ -18,7 +18,7 @@ from fsmc.compiler.cfg.nets import SYMBOL, Net, minimize, trim
 from fsmc.compiler.cfg.rules import Network
 from fsmc.compiler.cfg.terminals import Terminal
 from fsmc.compiler.errors import LimitExceeded
-from fsmc.jit import working_seconds
+from fsmc.jit import exceeded, working_seconds
 
 MAX_PLACES = 200_000
 _START = -1
@@ -192,11 +192,8 @@ class Beside:
             self._check()
 
     def _check(self) -> None:
-        late = working_seconds() - self._deadline
-        if late > 0:
-            raise LimitExceeded(
-                "max_seconds", self.max_seconds, self.max_seconds + late, "the combination takes too long"
-            )
+        if over := exceeded(self.max_seconds, self._deadline):
+            raise LimitExceeded("max_seconds", *over, "the combination takes too long")
 
     # ── the network ──────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -224,7 +221,7 @@ class Beside:
                     row[SYMBOL + number] = place_of[Spot(target, q)]
             rows.append(row)
         final = self._final[entry.symbol]
-        net = minimize(trim(Net(rows, [final[spot.place] and spot.dfa in ends for spot in spots])))
+        net = minimize(trim(Net(rows, [final[spot.place] and spot.dfa in ends for spot in spots])), self._check)
         for row in net.rows:
             for letter in [letter for letter in row if letter >= SYMBOL]:
                 key = listed[letter - SYMBOL]

@@ -6,18 +6,20 @@ place for all positions in a rule after which the same may follow, however the r
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from fsmc.compiler.errors import LimitExceeded
-from fsmc.jit import working_seconds
+from fsmc.jit import exceeded, working_seconds
 
 SYMBOL = 256
 """Letters from here on are symbols: letter − SYMBOL is the number of a rule or terminal."""
 
 _SET_BYTES = 64
 """Of each member of a set, about."""
+_PLACE_BYTES = 1500
+"""Of each place, about, with the sets and the net that are made of it."""
 
 
 class Limits(NamedTuple):
@@ -33,13 +35,14 @@ class Limits(NamedTuple):
         """Limits whose time begins now."""
         return cls(max_states, max_bytes, max_seconds, working_seconds() + max_seconds)
 
-    def check(self, n_states: int) -> None:
-        """Raise LimitExceeded for too many states, or when the time is over."""
+    def check(self, n_states: int, n_bytes: int = 0) -> None:
+        """Raise LimitExceeded for too many states or bytes, or when the time is over."""
         if n_states > self.max_states:
             raise LimitExceeded("max_states", self.max_states, n_states, "places in the rules of the grammar")
-        late = working_seconds() - self.deadline
-        if late > 0:
-            raise LimitExceeded("max_seconds", self.max_seconds, self.max_seconds + late, "in analysing the grammar")
+        if n_bytes > self.max_bytes:
+            raise LimitExceeded("max_bytes", self.max_bytes, n_bytes, "places in the rules of the grammar")
+        if over := exceeded(self.max_seconds, self.deadline):
+            raise LimitExceeded("max_seconds", *over, "in analysing the grammar")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,7 +76,7 @@ class Draft:
         self.edges.append([])
         self.skips.append([])
         if not len(self.edges) & 0xFFF:
-            self.limits.check(len(self.edges))
+            self.limits.check(len(self.edges), len(self.edges) * _PLACE_BYTES)
         return len(self.edges) - 1
 
     def word(self, start: int, letters: Iterable[int], end: int) -> None:
@@ -96,7 +99,8 @@ class Draft:
 
     def to_net(self, start: int = 0) -> Net:
         """The minimal net, without places from which no end can be reached."""
-        return minimize(trim(self.determinize(start)))
+        net = trim(self.determinize(start))
+        return minimize(net, lambda: self.limits.check(len(net.rows)))
 
     def determinize(self, start: int) -> Net:
         """The subset construction."""
@@ -169,9 +173,9 @@ def trim(net: Net) -> Net:
     return _renumbered(net, {place: place for place in range(len(net.rows))}, live)
 
 
-def minimize(net: Net) -> Net:
+def minimize(net: Net, check: Callable[[], None] = lambda: None) -> Net:
     """The smallest net of the same language over letters: a block that splits keeps its largest part, and only what leads to the others
-    is looked at again (after Hopcroft, 1971), so that long rules cost little more than short ones."""
+    is looked at again (after Hopcroft, 1971), so that long rules cost little more than short ones. check: called again and again, may raise."""
     sources: list[list[int]] = [[] for _ in net.rows]
     for place, row in enumerate(net.rows):
         for target in row.values():
@@ -180,6 +184,8 @@ def minimize(net: Net) -> Net:
     members = [{place for place, block in enumerate(blocks) if block == number} for number in (0, 1)]
     unsure = {number: set(places) for number, places in enumerate(members) if places}
     while unsure:
+        if not len(members) & 0xFF:
+            check()
         block, places = unsure.popitem()
         groups: dict[frozenset[tuple[int, int]], list[int]] = {}
         for place in places:

@@ -20,6 +20,10 @@ Bounds = tuple[int, int, float]
 """max_states, max_bytes, max_seconds of each DFA; its time begins when it is made."""
 
 
+_BYTES_PER_RANGE = 4 * 16
+"""Of working memory: a row of four numbers, put together with others, sorted, and copied in order."""
+
+
 class Terminal:
     """A regular language that is not empty. expr: its tree, or None where only the machine is known."""
 
@@ -72,8 +76,11 @@ def _all(values: Iterable[bool | None]) -> bool | None:
 
 
 def net_to_dfa(net: Net, terminals: dict[int, Terminal], limits: Bounds) -> DFA:
-    """The minimal DFA of a net whose letters are bytes and terminals only."""
+    """The minimal DFA of a net whose letters are bytes and terminals only. Raises LimitExceeded, also for what is written out on the way."""
+    within = Limits(*limits)
     edges: list[npt.NDArray[np.int32]] = []
+    ranges_of: dict[int, npt.NDArray[np.int32]] = {}
+    n_ranges = 0
     epsilons: list[tuple[int, int]] = []
     n = len(net.rows)
     rows: list[tuple[int, int, int, int]] = []
@@ -83,7 +90,11 @@ def net_to_dfa(net: Net, terminals: dict[int, Terminal], limits: Bounds) -> DFA:
                 rows.append((place, letter, letter, target))
                 continue
             dfa = terminals[letter - SYMBOL].dfa
-            ranges = _ranges(dfa)
+            if letter not in ranges_of:
+                ranges_of[letter] = _ranges(dfa)
+            ranges = ranges_of[letter]
+            n_ranges += len(ranges)
+            within.check(n + dfa.n_states, n_ranges * _BYTES_PER_RANGE)
             edges.append(ranges + np.array([n, 0, 0, n], np.int32))
             epsilons.append((place, n + dfa.start))
             epsilons += [(n + int(state), target) for state in np.flatnonzero(dfa.accepting)]
@@ -95,7 +106,7 @@ def net_to_dfa(net: Net, terminals: dict[int, Terminal], limits: Bounds) -> DFA:
     skips = np.array([(*pair, NO_GUARD) for pair in sorted(epsilons)], np.int32).reshape(-1, 3)
     table.setflags(write=False)
     skips.setflags(write=False)
-    return minimize_ranges(determinize_ranges(NFA(table, skips, n + 1), Limits(*limits))).to_dfa()
+    return minimize_ranges(determinize_ranges(NFA(table, skips, n + 1), within)).to_dfa()
 
 
 def _ranges(dfa: DFA) -> npt.NDArray[np.int32]:

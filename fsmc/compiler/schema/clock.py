@@ -5,7 +5,7 @@ from __future__ import annotations
 from fsmc.compiler.automata.determinize import MAX_BYTES, MAX_SECONDS, MAX_STATES
 from fsmc.compiler.automata.subsets import Limits
 from fsmc.compiler.errors import LimitExceeded
-from fsmc.jit import working_seconds
+from fsmc.jit import exceeded, nearer_limit, working_seconds
 
 
 class Clock:
@@ -44,7 +44,8 @@ class Clock:
     @property
     def remaining(self) -> float:
         """Seconds left."""
-        return self.max_seconds - (working_seconds() - self._started)
+        left = self.max_seconds - (working_seconds() - self._started)
+        return nearer_limit(left)[1] - working_seconds()
 
     def limits(self) -> Limits:
         """What one machine may still use."""
@@ -52,8 +53,5 @@ class Clock:
 
     def check(self) -> None:
         """Raise LimitExceeded if the time is up."""
-        if self.remaining <= 0:
-            reached = self.max_seconds - self.remaining
-            raise LimitExceeded(
-                "max_seconds", float(self.max_seconds), reached, "raise max_seconds or simplify the schema"
-            )
+        if over := exceeded(float(self.max_seconds), self._started + self.max_seconds):
+            raise LimitExceeded("max_seconds", *over, "raise max_seconds or simplify the schema")

@@ -20,7 +20,7 @@ from fsmc.compiler.schema.ending import ShortEnding
 from fsmc.compiler.schema.machine import SchemaMachine
 from fsmc.compiler.schema.positions import AfterRoot, ArrayStart, ArrayState
 from fsmc.compiler.schema.walk import Move, Walk, Walker
-from fsmc.jit import working_seconds
+from fsmc.jit import exceeded, working_seconds
 
 MAX_STEPS = 100_000
 ALL_STEPS = 10
@@ -96,9 +96,9 @@ class InstanceSampler:
         began = working_seconds()
         steps, most = min(FIRST_STEPS, self.max_steps), self.n_steps + ALL_STEPS * self.max_steps
         while len(walk.stack) > depth or (depth == 0 and self.walker.rsm.final(walk.state) < 0):
-            if (seconds := working_seconds() - began) > self.max_seconds:
+            if over := exceeded(self.max_seconds, began + self.max_seconds):
                 hint = "many items or members that have to differ: allow fewer, or ask for no budget"
-                raise LimitExceeded("max_seconds", self.max_seconds, seconds, hint)
+                raise LimitExceeded("max_seconds", *over, hint)
             self._fill(walk)
             search = ShortEnding(self.walker, walk, depth)
             try:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from fsmc.compiler.errors import LimitExceeded
-from fsmc.jit import working_seconds
+from fsmc.jit import exceeded, nearer_limit, working_seconds
 
 
 class TagClock:
@@ -24,15 +24,13 @@ class TagClock:
     @property
     def remaining(self) -> float:
         """Seconds left, for a part that has a limit of its own."""
-        return max(0.0, self.max_seconds - (working_seconds() - self.started))
+        left = self.max_seconds - (working_seconds() - self.started)
+        return max(0.0, nearer_limit(left)[1] - working_seconds())
 
     def check(self) -> None:
         """Raise LimitExceeded if the time is up."""
-        reached = working_seconds() - self.started
-        if reached > self.max_seconds:
-            raise LimitExceeded(
-                "max_seconds", self.max_seconds, reached, "raise the limit or simplify the structural tag"
-            )
+        if over := exceeded(self.max_seconds, self.started + self.max_seconds):
+            raise LimitExceeded("max_seconds", *over, "raise the limit or simplify the structural tag")
 
     @contextmanager
     def as_a_whole(self) -> Iterator[None]:
