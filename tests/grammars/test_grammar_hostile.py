@@ -7,10 +7,15 @@ import time
 from collections.abc import Callable
 
 import pytest
+from grammar_examples import JSON
 
 import fsmc
+from fsmc.compiler.cfg import terminals
+from fsmc.compiler.cfg.nets import SYMBOL, Net
 from fsmc.compiler.cfg.recipe import GrammarRecipe
+from fsmc.compiler.cfg.terminals import Terminal, net_to_dfa
 from fsmc.compiler.errors import EmptyLanguageError, LimitExceeded
+from fsmc.compiler.syntax.regex import parse_regex
 from fsmc.jit import time_limit
 
 
@@ -41,6 +46,10 @@ RIGHT = {
     "a long chain to the left, hidden": (chain(700, 'e r{0} "x" | "y" | "(" r0 ")"', '"z"\ne ::= "" | "w"'), ["w(yx)xx"], ["(yx)z"]),
     "many signs": ('root ::= "a"' + "*?+" * 20_000 + ' ("(" root ")" | "b")' + "?+" * 20_000, ["aa", "(aa)b"], ["(b"]),
     "many signs of one item": ('root ::= ("a"+)+ ("b"?)? ("c"?)+', ["ab", "aacc"], ["b", "abb", ""]),
+    "a regular rule many times": ('root ::= ("a"{1000}){2000}', ["a" * 2_000_000], ["a" * 1_999_999]),
+    "regular rules, many times in one": (
+        "start: (A|B)~2000\nA: /(abc){30}/\nB: /(abd){30}/", [("abc" * 30 + "abd" * 30) * 1000], [("abc" * 30 + "abd" * 29) * 1000]
+    ),
     "a megabyte of words": (f'root ::= "(" root ")" | w\nw ::= {WORDS}', ["(word0000007)"], ["word00"]),
 }  # fmt: skip
 
@@ -64,8 +73,9 @@ def test_right_answers(name: str) -> None:
         chain(3_000, 'r{0} "a" | "b"', 'root "c" | "d"'),
         'root ::= ("a" root "b"){0,1000000000} | "x"',
         'root ::= "a"' + "{1,2}" * 60,
+        "root ::= x{1000000}\nx ::= y{100000} | z\ny ::= [ab]{1000}\nz ::= [ab]{999}",
     ],
-    ids=["repeats", "subsets", "chain", "rules", "left chain", "far repeats", "repeats of repeats"],
+    ids=["repeats", "subsets", "chain", "rules", "left chain", "far repeats", "repeats of repeats", "regular repeats"],
 )  # fmt: skip
 def test_limits_in_bounded_time(text: str) -> None:
     began = time.process_time()
@@ -131,3 +141,31 @@ def test_a_limit_around_holds_inside_of_a_row():
     b = compiler.compile_grammar('root ::= "ab" x | "" | ""\nx ::= "" | "b" root root | root x')
     with time_limit(0), pytest.raises(LimitExceeded, match=r"max_seconds=0 exceeded.*for one step"):
         b.machine.matches(b"ab" * 40)
+
+
+def test_what_is_written_out_of_regular_rules_keeps_the_limits(monkeypatch):
+    """A machine for each place where a rule is read: counted before it is made."""
+    one = Terminal((10**6, 1 << 30, 60.0), expr=parse_regex("(abc){300}"))
+    net = Net([{SYMBOL: place + 1} for place in range(100_000)] + [{}], [False] * 100_000 + [True])
+    made = []
+    monkeypatch.setattr(terminals, "NFA", lambda *parts: made.append(parts))
+    for limits, name in (
+        ((50_000, 1 << 30, 60.0), "max_states"),
+        ((10**9, 1 << 20, 60.0), "max_bytes"),
+        ((10**9, 1 << 40, 0.0), "max_seconds"),
+    ):
+        with pytest.raises(LimitExceeded, match=name):
+            net_to_dfa(net, {0: one}, limits)
+    assert not made
+
+
+@pytest.mark.parametrize("what", ["subset_of", "equivalent"])
+def test_the_time_of_a_comparison_holds_for_what_is_compared(what: str) -> None:
+    """A combination that is written as a grammar, for the comparison, has no limit of its own beside it."""
+    compiler = fsmc.GrammarCompiler(fsmc.Vocabulary.from_tokens([b"a", b"b"]), cache_dir=None)
+    json = compiler.compile_grammar(JSON.ebnf)
+    a, b = (json & compiler.compile_regex(pattern) for pattern in (".{0,60}", "(.{0,30}){2}"))
+    began = time.process_time()
+    with pytest.raises(LimitExceeded, match=r"max_seconds=0\.5 exceeded"):
+        getattr(a, what)(b, max_seconds=0.5)
+    assert time.process_time() - began < 60

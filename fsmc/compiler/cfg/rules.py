@@ -194,7 +194,8 @@ class _Builder:
         """The tree of a regular node and its weight; None where it is not visibly regular, or too large."""
         if id(node) not in self.known:
             found = self._find_expr(node)
-            self.known[id(node)] = found if found is None or found[1] <= MAX_WEIGHT else None
+            most = min(MAX_WEIGHT, self.limits.max_states)  # as much as may be written out
+            self.known[id(node)] = found if found is None or found[1] <= most else None
         return self.known[id(node)]
 
     def _find_expr(self, node: Node) -> tuple[Expr, int] | None:
