@@ -259,6 +259,17 @@ def test_is_my_pattern_my_schemas_format() -> None:
     assert COMPILER.compile_regex("[0-9]{2}").subset_of(integer).witness == b"00"
 
 
+def test_a_combination_with_a_pattern_is_within_it() -> None:
+    """Told by the patterns alone, however hard the other part is; also the other way, where it is not so."""
+    tree, short = COMPILER.compile_json_schema(TREE), COMPILER.compile_regex(".{0,300}")
+    for narrow, wide in ((r"\[{0,2}\]{0,2}", r"\[*\]*"), (".{0,9}", ".{0,12}")):
+        a, b = tree & COMPILER.compile_regex(narrow), COMPILER.compile_regex(wide)
+        assert a.subset_of(b, max_pairs=0) and not b.subset_of(a)
+    assert (tree & short).subset_of(COMPILER.compile_regex("[^x]*"))  # more than the pattern says
+    assert (tree & short).subset_of(COMPILER.compile_regex(r"\[\]|.{0,5}")).witness == b"[[[]]]"
+    assert (tree | short).subset_of(short).witness is not None
+
+
 def test_any_machine_with_a_pattern() -> None:
     tag = {"type": "tag", "begin": "<a>", "content": {"type": "json_schema", "json_schema": TREE}, "end": "<|end|>"}
     grammar = COMPILER.compile_structural_tag({"type": "triggered_tags", "triggers": ["<a"], "tags": [tag]})

@@ -6,6 +6,7 @@ Where they cannot, or their states are too many, a text that shows it is sought 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,7 @@ from fsmc.compiler.algebra import allows_value, difference, network_of, shared_v
 from fsmc.compiler.automata import algebra as regular
 from fsmc.compiler.automata.counterexample import MAX_SEARCHED, Ending, counterexample
 from fsmc.compiler.automata.determinize import MAX_SECONDS
+from fsmc.compiler.automata.dfa import DFA
 from fsmc.compiler.automata.equivalence import difference_witness, shortest_string
 from fsmc.compiler.automata.lazy_rsm import LazyRSM
 from fsmc.compiler.automata.pair_machine import MAX_CROSSED
@@ -87,6 +89,10 @@ def _subset(
     """`subset`, with the limit on the whole time around it: what is exact has the larger part of it."""
     if a.dfa is not None and b.dfa is not None:
         return Comparison(shortest_string(regular.difference(a.dfa, b.dfa)))
+    if b.dfa is not None and (bound := _regular_bound(a)) is not None:
+        with suppress(LimitExceeded):
+            if shortest_string(regular.difference(bound, b.dfa)) is None:
+                return Comparison(None)
     are_schemas = isinstance(a.recipe, SchemaRecipe) and isinstance(b.recipe, SchemaRecipe)
     began = working_seconds()
     try:
@@ -149,6 +155,15 @@ def equivalence(
             first.limit, first.reached = max_seconds, max_seconds + working_seconds() - until
         raise first
     return Comparison(min(found, key=len, default=None))
+
+
+def _regular_bound(a: CompiledGrammar) -> DFA | None:
+    """Of an intersection with a pattern: that. None where none is known."""
+    builder = a.machine.builder if isinstance(a.machine, LazyRSM) else None
+    if not isinstance(builder, ProductMachine):
+        return None
+    accepts = builder.analysis.combination.accepts
+    return None if accepts(False, True) or accepts(False, False) else builder.analysis.dfa
 
 
 def _shortest(only: CompiledGrammar) -> bytes | None:
