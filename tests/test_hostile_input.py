@@ -235,7 +235,7 @@ def _tag(begin="<t>", end="</t>", content=None):
         (lambda c: c.compile_grammar(f'root ::= "(" root ")" | "{BIG}"'), "max_states"),
         (lambda c: c.compile_grammar(f"root ::= /{BIG}/"), "max_states"),
         (lambda c: c.compile_grammar(f'start: "(" start ")" | "{BIG}"'), "max_states"),
-        (lambda c: c.compile_grammar('root ::= "ab"{0,1000000}'), "max_states"),
+        (lambda c: c.compile_grammar('root ::= "ab"{0,1000000}'), "max_bytes"),
         (lambda c: c.compile_regex(BIG), "max_states"),
         (lambda c: c.compile_structural_tag(_tag(begin=BIG)), "max_states"),
         (lambda c: c.compile_structural_tag({"type": "const_string", "value": BIG}), "max_states"),

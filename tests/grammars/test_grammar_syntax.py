@@ -78,6 +78,8 @@ WRONG = [
     ('start: "a" )', GrammarError, 1, 12, "start", "cannot stand"),
     ('start: "a"\n%ignore', GrammarError, 2, 1, "", "%ignore needs a terminal"),
     ('start: "a"\n%ignore // nothing\nA: "b"', GrammarError, 2, 1, "", "%ignore needs a terminal"),
+    ('start: "a"\r\n%ignore\r\n', GrammarError, 2, 1, "", "%ignore needs a terminal"),
+    ('start: "a"\n%ignore # nothing', GrammarError, 2, 1, "", "%ignore needs a terminal"),
     ('start: "a"\n%ignore start', GrammarError, 2, 9, "%ignore", "only terminals"),
     ('start: "a"\n%ignore WS', GrammarError, 2, 9, "%ignore", "there is no terminal 'WS'"),
     ('start: "a"\n%ignore /b/ (C | " ")', GrammarError, 2, 14, "%ignore", "there is no terminal 'C'"),

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import fsmc
+from fsmc import jit
 from fsmc.compiler.automata import subsets
 from fsmc.compiler.cfg import nets
 from fsmc.compiler.schema import clock as schema_clock
@@ -45,7 +46,7 @@ def ticks(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
         n[0] += 1
         return n[0] / 1000
 
-    for module in (tag_clock, schema_clock, subsets, nets):
+    for module in (jit, tag_clock, schema_clock, subsets, nets):
         monkeypatch.setattr(module, "working_seconds", look)
     yield n
 

@@ -35,12 +35,16 @@ class Limits(NamedTuple):
         """Limits whose time begins now."""
         return cls(max_states, max_bytes, max_seconds, working_seconds() + max_seconds)
 
-    def check(self, n_states: int, n_bytes: int = 0) -> None:
-        """Raise LimitExceeded for too many states or bytes, or when the time is over."""
+    def check_places(self, n: int) -> None:
+        """The same for places of a draft, with the memory that they will take."""
+        self.check(n)
+        if n * _PLACE_BYTES > self.max_bytes:
+            raise LimitExceeded("max_bytes", self.max_bytes, n * _PLACE_BYTES, "places in the rules of the grammar")
+
+    def check(self, n_states: int) -> None:
+        """Raise LimitExceeded for too many states, or when the time is over."""
         if n_states > self.max_states:
             raise LimitExceeded("max_states", self.max_states, n_states, "places in the rules of the grammar")
-        if n_bytes > self.max_bytes:
-            raise LimitExceeded("max_bytes", self.max_bytes, n_bytes, "places in the rules of the grammar")
         if over := exceeded(self.max_seconds, self.deadline):
             raise LimitExceeded("max_seconds", *over, "in analysing the grammar")
 
@@ -76,7 +80,7 @@ class Draft:
         self.edges.append([])
         self.skips.append([])
         if not len(self.edges) & 0xFFF:
-            self.limits.check(len(self.edges), len(self.edges) * _PLACE_BYTES)
+            self.limits.check_places(len(self.edges))
         return len(self.edges) - 1
 
     def word(self, start: int, letters: Iterable[int], end: int) -> None:

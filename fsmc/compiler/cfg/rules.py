@@ -26,6 +26,8 @@ MAX_WEIGHT = 2_000_000
 """Characters of a regular rule, written out; larger ones stay rules that call others,"""
 MAX_TOTAL_WEIGHT = 6_000_000
 """and so do those that come when others have had so many together."""
+_BYTES_PER_WEIGHT = 1000
+"""About what is needed for each of these characters until there is a DFA."""
 MAX_DEEP = 64
 """Levels of the tree of a regular rule: what is deeper is put together from machines."""
 MAX_LISTED_BYTES = 256
@@ -78,6 +80,11 @@ class _Builder:
         self.anonymous: dict[Expr | str, int] = {}
         self.called: dict[Expr | str, str] = {}  # of those: the one rule that they are, with what is ignored behind it
         self.leaf_facts: dict[int, tuple[bool, bool]] = {}
+        # What is repeated is drawn many times. By id, with what has it, so that the id stays its own:
+        self.merged: dict[int, tuple[tuple[Node, ...], list[Node | Expr]]] = {}  # parts of sequences, see `_merged`
+        self.texts: dict[int, tuple[Expr, list[str] | None]] = {}  # see `_texts`
+        self.terminal_of: dict[int, tuple[Expr, int]] = {}  # the symbols of anonymous terminals
+        self.facts: dict[int, tuple[bool, bool]] = {}  # of these: empty, and with the empty text
         self.total_weight = 0
         self.total_eager = 0
 
@@ -194,7 +201,8 @@ class _Builder:
         """The tree of a regular node and its weight; None where it is not visibly regular, or too large."""
         if id(node) not in self.known:
             found = self._find_expr(node)
-            most = min(MAX_WEIGHT, self.limits.max_states)  # as much as may be written out
+            # As much as may be written out, and for that there is room.
+            most = min(MAX_WEIGHT, self.limits.max_states, self.limits.max_bytes // _BYTES_PER_WEIGHT)
             self.known[id(node)] = found if found is None or found[1] <= most else None
         return self.known[id(node)]
 
@@ -302,8 +310,9 @@ class _Builder:
                 draft.skips[self._draw(draft, branch, begin)].append(end)
             return end
         assert isinstance(node, Times)
-        self.limits.check(max(node.minimum, node.maximum or 0))  # before so many copies are made
+        self.limits.check_places(max(node.minimum, node.maximum or 0))  # before so many copies are made
         for _ in range(node.minimum):
+            self.limits.check(len(draft.edges))
             start = self._draw(draft, node.body, start)
         if node.maximum is None:
             loop = draft.place()
@@ -315,18 +324,24 @@ class _Builder:
         end = draft.place()
         draft.skips[start].append(end)
         for _ in range(node.maximum - node.minimum):
+            self.limits.check(len(draft.edges))
             start = self._draw(draft, node.body, start)
             draft.skips[start].append(end)
         return end
 
     def _merged(self, parts: tuple[Node, ...]) -> list[Node | Expr]:
         """The parts of a sequence, with regular pieces that have no name of their own put together, but for texts before them."""
+        if id(parts) not in self.merged:
+            self.merged[id(parts)] = parts, self._merge(parts)
+        return self.merged[id(parts)][1]
+
+    def _merge(self, parts: tuple[Node, ...]) -> list[Node | Expr]:
         merged: list[Node | Expr] = []
         run: list[Expr] = []
 
         def flush() -> None:
             n_listed = 0
-            while n_listed < len(run) and _texts(run[n_listed]) is not None:
+            while n_listed < len(run) and self._texts(run[n_listed]) is not None:
                 n_listed += 1
             merged.extend(run[:n_listed])
             if run[n_listed:]:
@@ -346,14 +361,14 @@ class _Builder:
 
     def _draw_rule(self, draft: Draft, name: str, expr: Expr, start: int) -> int:
         """A regular rule by its name: the same terminal wherever it is used."""
-        if _texts(expr) is not None:
+        if self._texts(expr) is not None:
             return self._draw_expr(draft, expr, start)
         if not self.productive[name]:
             return draft.place()
         return self._call(draft, self.number[name], self.nullable[name], start)
 
     def _draw_expr(self, draft: Draft, expr: Expr, start: int) -> int:
-        texts = _texts(expr)
+        texts = self._texts(expr)
         if texts is None:
             return self._draw_terminal(draft, expr, start)
         end = draft.place()
@@ -361,14 +376,26 @@ class _Builder:
             draft.word(start, text.encode(), end)
         return end
 
+    def _texts(self, expr: Expr) -> list[str] | None:
+        """The texts of a short list of them."""
+        if id(expr) not in self.texts:
+            is_short = _weight(expr, 64 * MAX_LISTED_BYTES) <= 64 * MAX_LISTED_BYTES
+            texts = listed_texts(expr) if is_short else None
+            few = None if texts is None or sum(map(len, texts)) > MAX_LISTED_BYTES else sorted(texts)
+            self.texts[id(expr)] = expr, few
+        return self.texts[id(expr)][1]
+
     def _draw_terminal(self, draft: Draft, expr: Expr, start: int) -> int:
-        symbol = self._anonymous(expr)
+        if id(expr) not in self.terminal_of:
+            self.terminal_of[id(expr)] = expr, self._anonymous(expr)  # which hashes all of the tree
+        symbol = self.terminal_of[id(expr)][1]
         terminal = self.network.terminals.get(symbol)
         if terminal is None:
             terminal = self.network.terminals[symbol] = Terminal(self.automata, expr=expr)
-        if not surely_matches(expr) and terminal.dfa.is_empty:
-            return draft.place()
-        return self._call(draft, symbol, terminal.is_nullable, start)
+        if symbol not in self.facts:
+            self.facts[symbol] = not surely_matches(expr) and terminal.dfa.is_empty, terminal.is_nullable
+        is_empty, is_nullable = self.facts[symbol]
+        return draft.place() if is_empty else self._call(draft, symbol, is_nullable, start)
 
     def _anonymous(self, key: Expr | str) -> int:
         symbol = self.anonymous.get(key)
@@ -401,14 +428,6 @@ def _names(node: Node) -> list[str]:
         else:
             pending.extend(children(current))
     return found
-
-
-def _texts(expr: Expr) -> list[str] | None:
-    """The texts of a short list of them."""
-    if _weight(expr, 64 * MAX_LISTED_BYTES) > 64 * MAX_LISTED_BYTES:
-        return None
-    texts = listed_texts(expr)
-    return None if texts is None or sum(map(len, texts)) > MAX_LISTED_BYTES else sorted(texts)
 
 
 def _weight(expr: Expr, most: int = MAX_WEIGHT) -> int:

@@ -26,7 +26,6 @@ _BLANK_LINES = re.compile(r"(?:[ \t\f\r\n]+|//[^\n]*|#[^\n]*|\\[ \t]*\r?\n)+")
 _HEAD = re.compile(r"([?!]*)(_*[A-Za-z][_A-Za-z0-9]*)(?:[ \t]*(\{[^}\n]*\}))?(?:[ \t]*(\.[ \t]*[+-]?[0-9]+))?[ \t]*:")
 _NAME = re.compile(r"_*[A-Za-z][_A-Za-z0-9]*")
 _COUNT = re.compile(r"~[ \t]*\+?([0-9]+)(?:[ \t]*\.\.[ \t]*\+?([0-9]+))?")
-_NOTHING = re.compile(r"[ \t]*(?://[^\n]*)?(?:\n|$)")
 _CHANGE = re.compile(r"%(extend|override)[ \t]+")
 _IMPORT = re.compile(r"%import[ \t]+(\.*[A-Za-z_][\w.]*)[ \t]*(\([^)]*\))?(?:[ \t]*->[ \t]*([A-Za-z_]\w*))?")
 
@@ -89,9 +88,10 @@ class _Reader:
         text, start = self.text, self.at
         if text.startswith("%ignore", start):
             self.at += len("%ignore")
-            if _NOTHING.match(text, self.at):
-                raise self.error("%ignore needs a terminal or a text to ignore", start, self.at)
-            self.ignored.append(self.alternatives(0))
+            ignored = self.alternatives(0)
+            if ignored == Seq(()):
+                raise self.error("%ignore needs a terminal or a text to ignore", start, start + len("%ignore"))
+            self.ignored.append(ignored)
             return
         changed = _CHANGE.match(text, start)
         if changed:
