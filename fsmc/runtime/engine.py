@@ -244,22 +244,19 @@ class Engine:
         """Let in what is ready, as many as there are places; what is not does not hold up those behind it."""
         with self._news:
             waiting = list(self._waiting)
-        gone = []
-        for row in waiting:
-            if row.ticket.aborted:
-                row.finish_reason = "abort"
-                self._guarded(row, self._give_up, row, waiting)
-            elif len(self._running) == self.max_batch_size or not self._guarded(row, self._is_ready, row):
-                if row.finish_reason is None:
-                    continue
-            else:
-                self._guarded(row, self._join, row)
-            gone.append(row)
-            if row.finish_reason is not None:
-                row.respond()
-        if gone:
+        try:
+            for row in waiting:
+                if row.ticket.aborted:
+                    row.finish_reason = "abort"
+                    self._guarded(row, self._give_up, row, waiting)
+                elif len(self._running) < self.max_batch_size and self._guarded(row, self._is_ready, row):
+                    self._guarded(row, self._join, row)
+                if row.finish_reason is not None:
+                    row.respond()
+        finally:  # also when a function of a request ends the program: who goes on stepping must not let in one twice
             with self._news:
-                self._waiting = [row for row in self._waiting if row not in gone]
+                running = set(self._running)
+                self._waiting = [row for row in self._waiting if row.finish_reason is None and row not in running]
 
     def _join(self, row: Row) -> None:
         sampling = self._sampling.merge(SamplingBatch.of([row.request.sampling]))

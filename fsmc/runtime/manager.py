@@ -27,8 +27,9 @@ from fsmc.runtime.whole_index import MAX_INDEX_STATES, with_index
 DEFAULT_TIMEOUT = 60.0
 VALIDATION_SECONDS = 0.05
 _ENTRY_BYTES = 2_000
-_MEASURE_SECONDS = 10.0
-"""After which a request has all that is kept measured again: grammars grow while texts walk through them."""
+_MEASURE_SECONDS, _MEASURE_SHARE = 0.5, 0.02
+"""After so long a request has all that is kept measured again, as grammars grow while texts walk through them; later where it would take a larger
+share of the time."""
 _LABEL = 60
 
 
@@ -123,7 +124,8 @@ class GrammarManager:
 
     compiler: for the vocabulary, with its options; its disk cache lies below what is kept in memory. max_workers: threads
     (default: half of the processors). max_bytes: of the grammars kept in memory, with the states and masks that they have come
-    to have; beyond it those that were asked for longest ago are dropped. timeout: seconds after which a request is given up, without those of compiling kernels.
+    to have; beyond it those that were asked for longest ago are dropped. That is looked at when a request comes, every half a second or less
+    often, and whenever `nbytes` or `stats` is asked: between two looks grammars may grow beyond it. timeout: seconds after which a request is given up, without those of compiling kernels.
     max_waiting: compilations that may wait for a thread; more are refused at once. max_index_states: machines without calls (patterns,
     choices) of at most so many states get the masks of all of them at once; 0: none does.
 
@@ -160,7 +162,7 @@ class GrammarManager:
         self._jobs: OrderedDict[Hashable, Job] = OrderedDict()  # also those that run; those asked for last at the end
         self._sizes: dict[Hashable, int] = {}  # of what is kept, as last measured
         self._total = 0
-        self._measured = time.monotonic()
+        self._measure_again = time.monotonic() + _MEASURE_SECONDS
 
     def __enter__(self) -> GrammarManager:
         return self
@@ -319,16 +321,19 @@ class GrammarManager:
                 self._total += size - self._sizes.get(job.key, 0)
                 self._sizes[job.key] = size
             self._evict()
-            is_due = time.monotonic() - self._measured > _MEASURE_SECONDS
+            is_due = time.monotonic() > self._measure_again
         if is_due:
             self._measure()
 
     def _measure(self) -> None:
+        began = time.monotonic()
         with self._lock:
-            self._measured = time.monotonic()
+            self._measure_again = began + 60  # nobody else meanwhile
             kept = list(self._jobs.items())
         sizes = {key: _size(job) for key, job in kept if job.outcome is not None}
         with self._lock:
+            now = time.monotonic()
+            self._measure_again = now + max(_MEASURE_SECONDS, (now - began) / _MEASURE_SHARE)
             self._sizes.update(sizes)  # what got ready meanwhile has been measured then
             self._sizes = {key: size for key, size in self._sizes.items() if key in self._jobs}
             self._total = sum(self._sizes.values())

@@ -47,6 +47,10 @@ RIGHT = {
     "many signs": ('root ::= "a"' + "*?+" * 20_000 + ' ("(" root ")" | "b")' + "?+" * 20_000, ["aa", "(aa)b"], ["(b"]),
     "many signs of one item": ('root ::= ("a"+)+ ("b"?)? ("c"?)+', ["ab", "aacc"], ["b", "abb", ""]),
     "a regular rule many times": ('root ::= ("a"{1000}){2000}', ["a" * 2_000_000], ["a" * 1_999_999]),
+    "a list of words many times": (
+        "root ::= (" + " | ".join(f'"w{i:06d}"' for i in range(3000)) + "){5000}", ["w000001w002999" * 2500], ["w000001" * 4999, "w003000" * 5000],
+    ),
+    "rules that double, regular": (chain(20, "r{0} r{0}", '"a"'), ["a" * 2**20], ["a" * (2**20 - 1)]),
     "regular rules, many times in one": (
         "start: (A|B)~2000\nA: /(abc){30}/\nB: /(abd){30}/", [("abc" * 30 + "abd" * 30) * 1000], [("abc" * 30 + "abd" * 29) * 1000]
     ),
@@ -73,9 +77,10 @@ def test_right_answers(name: str) -> None:
         chain(3_000, 'r{0} "a" | "b"', 'root "c" | "d"'),
         'root ::= ("a" root "b"){0,1000000000} | "x"',
         'root ::= "a"' + "{1,2}" * 60,
+        chain(60, "r{0} r{0}", '"a"'),
         "root ::= x{1000000}\nx ::= y{100000} | z\ny ::= [ab]{1000}\nz ::= [ab]{999}",
     ],
-    ids=["repeats", "subsets", "chain", "rules", "left chain", "far repeats", "repeats of repeats", "regular repeats"],
+    ids=["repeats", "subsets", "chain", "rules", "left chain", "far repeats", "repeats of repeats", "doubling", "regular repeats"],
 )  # fmt: skip
 def test_limits_in_bounded_time(text: str) -> None:
     began = time.process_time()

@@ -653,3 +653,34 @@ def test_a_program_that_goes_on_after_an_exit(toy: Any, compiler: Any) -> None:
     (alone,) = engine_of(toy).run([Request(PROMPT + "!", grammar, jump="off")])
     assert neighbour.response is not None and neighbour.response.error is None
     assert neighbour.response.text == alone.text
+
+
+def test_a_program_that_goes_on_after_an_exit_while_requests_are_let_in(toy: Any, compiler: Any) -> None:
+    """What was let in before is let in once."""
+    grammar = compiler.compile_regex("the [a-z ]{3,30}\\.")
+
+    class Leaving:
+        def __init__(self) -> None:
+            self.n = 0
+
+        def poll(self) -> Any:
+            self.n += 1
+            if self.n == 1:
+                raise SystemExit
+            return grammar
+
+        def cancel(self) -> None: ...
+
+    engine = engine_of(toy)
+    before = engine.submit(Request(PROMPT + "!", grammar, jump="off"))
+    leaving = engine.submit(Request(PROMPT, Leaving(), jump="off"))  # type: ignore[arg-type]
+    behind = engine.submit(Request(PROMPT + "?", grammar, jump="off"))
+    with pytest.raises(SystemExit):
+        engine.step()
+    assert (len(engine._running), len(engine._waiting)) == (1, 2)
+    while engine.step():
+        pass
+    for ticket, end in ((before, "!"), (leaving, ""), (behind, "?")):
+        (alone,) = engine_of(toy).run([Request(PROMPT + end, grammar, jump="off")])
+        assert ticket.response is not None and ticket.response.error is None
+        assert ticket.response.text == alone.text
